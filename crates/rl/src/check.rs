@@ -34,6 +34,9 @@ pub enum Check {
         /// What is compared.
         unit: Unit,
     },
+    /// A run of at least two words stands twice in a row ("thank you thank you"), marks between
+    /// them left out: the trace of a text that does not stop.
+    Stutters,
     /// The number of units lies in `min..=max`.
     Count {
         /// What is counted.
@@ -57,7 +60,7 @@ pub enum Check {
     },
     /// There is a list, and each of its items begins with "- ".
     Bulleted,
-    /// The first number that follows `word` is `value`.
+    /// The first number anywhere after the first `word` is `value`.
     NumberAfter {
         /// The word before the number.
         word: String,
@@ -77,7 +80,8 @@ pub enum Unit {
     /// Lines with a visible character.
     Line,
     /// List items: lines of a text of several lines or with bullets, less headings (ending in
-    /// `:`), sentences (ending in `.`) and "etc".
+    /// `:`), sentences (ending in `.`) and "etc". An item is compared without its bullet, "- " or
+    /// "* ".
     Item,
     /// Runs of letters or of digits.
     Word,
