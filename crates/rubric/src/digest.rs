@@ -1,0 +1,58 @@
+//! What the generator reads of a group.
+//!
+//! The honest input is the texts. A model of a million parameters needs several times the
+//! compute to learn to compare them, so it may be given a *digest* instead: a bank of candidate
+//! checks with the number of completions that meet each. That is a crutch, and named one wherever
+//! results are shown. The counts are exact, free of the verifier's flips; the checks are handed
+//! over, not discovered. What is left to the generator is which to choose, with which weight and
+//! which sign. The digest holds nothing about gold or anchors.
+
+use rl::Check;
+use serde::{Deserialize, Serialize};
+
+use crate::met;
+
+/// The generator's view of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// Counts over a bank of checks, see [`digest`].
+    Digest,
+    /// The texts of the completions.
+    Raw,
+}
+
+/// How many of the completions meet each check of a bank, in the bank's order.
+#[must_use]
+pub fn digest<'a, T: AsRef<str>>(
+    bank: &'a [(String, Check)],
+    completions: &[T],
+) -> Vec<(&'a str, u32)> {
+    bank.iter()
+        .map(|(phrase, check)| {
+            let count = completions
+                .iter()
+                .filter(|text| met(check, text.as_ref()))
+                .count();
+            (phrase.as_str(), count as u32)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_stand_in_the_order_of_the_bank() {
+        let has = |text: &str| (format!("has {text}"), Check::Contains { text: text.into() });
+        let bank = [has("b"), has("a"), has("c")];
+        let counts = digest(&bank, &["a b", "a", "A, b a"]);
+        assert_eq!(counts, [("has b", 2), ("has a", 3), ("has c", 0)]);
+        assert!(
+            digest(&bank, &[] as &[&str])
+                .iter()
+                .all(|&(_, count)| count == 0)
+        );
+    }
+}
