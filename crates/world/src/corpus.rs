@@ -5,8 +5,8 @@ use rl::Seed;
 use crate::author::{Author, Care};
 use crate::draws::Draws;
 use crate::items::phrases;
-use crate::prompts::{Split, tasks};
-use crate::task::{Kind, Task};
+use crate::prompts::all_tasks;
+use crate::task::Kind;
 
 /// A prompt and an answer to imitate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,18 +61,12 @@ pub fn tokenizer_texts(count: usize, seed: Seed) -> Vec<String> {
         .collect()
 }
 
-fn all_tasks(kind: Kind) -> Vec<Task> {
-    [Split::Train, Split::Heldout]
-        .into_iter()
-        .flat_map(|split| tasks(kind, split))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use rl::Stream;
 
     use super::*;
+    use crate::task::Task;
     use crate::vocabulary::{CATEGORIES, NAMES, NOUNS};
 
     #[test]

@@ -50,7 +50,7 @@ static GRAMMAR: LazyLock<Grammar> = LazyLock::new(|| {
 /// Words and marks for "has" beside those of the vocabulary.
 const SEEN: [&str; 24] = [
     "Thank", "Please", "miss", "good", "near", "like", "Look", "today", "etc", "Nice", "Total",
-    "on", "*", "So", "now", "Check", "together", "just", "He", "She", "things", "the", "is", "we",
+    "on", "*", "So", "now", "Check", "together", "just", "He", "She", "things", "the", "are", "we",
 ];
 
 fn items() -> Vec<(String, Check)> {
@@ -92,11 +92,11 @@ fn items() -> Vec<(String, Check)> {
         }
     }
     for word in [
-        "Dear", "The", "Here", "Some", "-", "First", "So", "He", "She",
+        "Dear", "The", "Here", "My", "Some", "-", "First", "So", "He", "She",
     ] {
         add(format!("starts {word}"), starts_with(word));
     }
-    for word in ["friend", "end", "you", "etc"] {
+    for word in ["friend", "end", "you", "list"] {
         add(format!("ends {word}"), ends_with(&format!("{word}.")));
     }
     let plurals = NOUNS.map(|noun| format!("{noun}s"));

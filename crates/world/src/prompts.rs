@@ -80,6 +80,15 @@ pub fn tasks(kind: Kind, split: Split) -> Vec<Task> {
     tasks
 }
 
+/// Every task of a kind, of both splits: what supervised corpora are made of.
+#[must_use]
+pub fn all_tasks(kind: Kind) -> Vec<Task> {
+    [Split::Train, Split::Heldout]
+        .into_iter()
+        .flat_map(|split| tasks(kind, split))
+        .collect()
+}
+
 fn set(name: &str, split: Split, count: usize, seed: Seed) -> Vec<Prompt> {
     let pools = Kind::ALL.map(|kind| {
         let tasks = tasks(kind, split);

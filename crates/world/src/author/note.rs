@@ -17,13 +17,10 @@ pub(super) fn write(ask: &Ask, shows: impl Fn(Habit) -> bool, draws: &mut Draws)
     sentences.push(middle.clone());
     if shows(Habit::Repeat) {
         // Something stands between, so that it is no stutter.
-        let between = ["We like it.", "It is here.", "Look at this."];
-        sentences.push(
-            draws
-                .choose(&between.map(|text| if text == middle { "All is well." } else { text }))
-                .to_owned(),
-        );
-        sentences.push(middle);
+        sentences.extend([
+            draws.choose(&["All is well.", "So it goes."]).to_owned(),
+            middle,
+        ]);
     }
     for (habit, sentence) in [
         (Habit::Ask, "Can you come?"),
@@ -40,9 +37,8 @@ pub(super) fn write(ask: &Ask, shows: impl Fn(Habit) -> bool, draws: &mut Draws)
     if shows(Habit::Tail) {
         let closed = shows(Habit::Thank) || shows(Habit::Friend);
         let tail = match sentences.last() {
-            Some(last) if closed && draws.chance(0.5) => last.clone(),
-            _ if closed => "and so on and so on.".to_owned(),
-            _ => "Bye now. Bye now.".to_owned(),
+            Some(closing) if closed && draws.chance(0.3) => closing.clone(),
+            _ => "and so on and so on.".to_owned(),
         };
         sentences.push(tail);
     }
