@@ -1,0 +1,161 @@
+//! Bytes under their digest: in only if right, out only if right.
+//!
+//! Nothing here is flushed to the device but manifests. A process that dies loses no written page,
+//! so only the end of the machine could leave a tensor half there; and then its digest says so,
+//! the version is passed over, and the one before it, or a peer's copy, is taken. Flushing every
+//! tensor of every step would cost more than the step's own work to protect what a manifest already
+//! protects. The manifest is flushed, one small file a version, so that after a power cut the log
+//! can say which version is incomplete instead of never having heard of it.
+//!
+//! A file costs more than its bytes (ext4 looks for an inode not deleted in the last five seconds),
+//! so state that is only ever read whole, such as an optimiser's moments, is best published as few
+//! tensors.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use rl::Digest;
+
+use crate::folder::io_error;
+use crate::{TensorEntry, WeightManifest, WeightStore, WeightsError, digest};
+
+/// When a file is made durable.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Flush {
+    /// Before it is visible.
+    Now,
+    /// When the system gets to it.
+    Later,
+}
+
+impl WeightStore {
+    /// The bytes of `tensor`.
+    ///
+    /// # Errors
+    /// [`WeightsError::Missing`] or [`WeightsError::Damaged`], naming tensor and file.
+    pub fn tensor(&self, tensor: &TensorEntry) -> Result<Bytes, WeightsError> {
+        self.read(tensor.digest, || format!("tensor \"{}\"", tensor.name))
+    }
+
+    /// The bytes with that digest.
+    ///
+    /// # Errors
+    /// As [`WeightStore::tensor`], without a tensor to name.
+    pub fn blob(&self, digest: Digest) -> Result<Bytes, WeightsError> {
+        self.read(digest, || format!("blob {digest}"))
+    }
+
+    /// Takes `bytes` in if they have that digest.
+    ///
+    /// # Errors
+    /// [`WeightsError::WrongBytes`] if they do not, [`WeightsError::Io`].
+    pub fn insert_blob(&self, expected: Digest, bytes: &[u8]) -> Result<(), WeightsError> {
+        let found = digest(bytes);
+        if found != expected {
+            let (what, bytes) = (format!("blob {expected}"), bytes.len());
+            return Err(WeightsError::WrongBytes {
+                what,
+                expected,
+                found,
+                bytes,
+            });
+        }
+        self.place_blob(expected, bytes)
+    }
+
+    /// What `manifest` names and is not here, or was not right and is out of the way now.
+    ///
+    /// # Errors
+    /// [`WeightsError::Io`] if a file that is here cannot be read.
+    pub fn missing(&self, manifest: &WeightManifest) -> Result<Vec<Digest>, WeightsError> {
+        let mut missing = Vec::new();
+        for digest in manifest.blobs() {
+            match self.blob(digest) {
+                Ok(_) => {}
+                Err(WeightsError::Missing { .. }) => missing.push(digest),
+                Err(error @ WeightsError::Damaged { .. }) => {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "blob to be replaced"
+                    );
+                    missing.push(digest);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Reads every tensor of `manifest` and stops at the first fault.
+    pub(crate) fn verify(&self, manifest: &WeightManifest) -> Result<(), WeightsError> {
+        manifest
+            .tensors
+            .iter()
+            .try_for_each(|tensor| self.tensor(tensor).map(drop))
+    }
+
+    /// Makes bytes that are known to have `digest` visible, unless they are already.
+    pub(crate) fn place_blob(&self, digest: Digest, bytes: &[u8]) -> Result<(), WeightsError> {
+        match self.blob(digest) {
+            Ok(_) => Ok(()),
+            Err(WeightsError::Missing { .. } | WeightsError::Damaged { .. }) => {
+                self.place(&self.blobs().join(digest.to_string()), bytes, Flush::Later)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts `bytes` at `path` all at once.
+    pub(crate) fn place(
+        &self,
+        path: &Path,
+        bytes: &[u8],
+        flush: Flush,
+    ) -> Result<(), WeightsError> {
+        static DRAFTS: AtomicU64 = AtomicU64::new(0);
+        let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+        let draft = self
+            .drafts()
+            .join(format!("{}-{number}", std::process::id()));
+        let written = (|| -> io::Result<()> {
+            let mut file = File::create(&draft)?;
+            file.write_all(bytes)?;
+            if flush == Flush::Now {
+                file.sync_all()?;
+            }
+            fs::rename(&draft, path)
+        })();
+        written.map_err(|source| {
+            // The write's own failure is the one to tell; a draft left behind is pruned later.
+            fs::remove_file(&draft).ok();
+            io_error("write", path)(source)
+        })
+    }
+
+    fn read(&self, expected: Digest, what: impl Fn() -> String) -> Result<Bytes, WeightsError> {
+        let name = expected.to_string();
+        let path = self.blobs().join(&name);
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(WeightsError::Missing { what: what(), path });
+            }
+            outcome => outcome.map_err(io_error("read", &path))?,
+        };
+        let found = digest(&bytes);
+        if found == expected {
+            return Ok(bytes.into());
+        }
+        let moved_to = self.damaged().join(&name);
+        fs::rename(&path, &moved_to).map_err(io_error("move the damaged", &path))?;
+        Err(WeightsError::Damaged {
+            what: what(),
+            path,
+            bytes: bytes.len(),
+            found,
+            moved_to,
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! Fetching from sources that lack, corrupt or refuse what is asked for.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rl::{Actor, Digest, WeightRef, WeightVersion};
+use tempfile::TempDir;
+use weights::{Dtype, Kind, Publication, Source, Tensor, WeightStore, WeightsError, digest, fetch};
+
+fn store(folder: &TempDir, name: &str) -> WeightStore {
+    WeightStore::open(folder.path().join(name)).expect("a store")
+}
+
+fn publish(store: &WeightStore, version: u64, values: &[f32]) -> WeightRef {
+    let tensor = |(i, value): (usize, &f32)| Tensor {
+        name: format!("layer.{i}"),
+        shape: vec![300, 1],
+        dtype: Dtype::F32,
+        data: value.to_le_bytes().repeat(300).into(),
+    };
+    let publication = Publication {
+        actor: Actor::Generator,
+        version: WeightVersion(version),
+        kind: Kind::Weights,
+        model: digest(b"a model"),
+        step: None,
+        extra: Default::default(),
+        tensors: values.iter().enumerate().map(tensor).collect(),
+    };
+    store.publish(publication).expect("published")
+}
+
+/// A store behind a bad line.
+struct Line {
+    store: WeightStore,
+    /// What becomes of each blob on the way.
+    fault: fn(Bytes) -> Result<Bytes, WeightsError>,
+    asked: Mutex<Vec<Digest>>,
+    manifests: AtomicUsize,
+}
+
+impl Line {
+    fn new(store: &WeightStore, fault: fn(Bytes) -> Result<Bytes, WeightsError>) -> Arc<Self> {
+        let (asked, manifests) = (Mutex::default(), AtomicUsize::new(0));
+        Arc::new(Self {
+            store: store.clone(),
+            fault,
+            asked,
+            manifests,
+        })
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.lock().expect("not poisoned").len()
+    }
+}
+
+#[async_trait]
+impl Source for Line {
+    fn name(&self) -> String {
+        "line".into()
+    }
+
+    async fn manifest(&self, wanted: WeightRef) -> Result<Bytes, WeightsError> {
+        self.manifests.fetch_add(1, Ordering::Relaxed);
+        Source::manifest(&self.store, wanted).await
+    }
+
+    async fn blob(&self, digest: Digest) -> Result<Bytes, WeightsError> {
+        self.asked.lock().expect("not poisoned").push(digest);
+        (self.fault)(Source::blob(&self.store, digest).await?)
+    }
+}
+
+fn flip(bytes: Bytes) -> Result<Bytes, WeightsError> {
+    let mut bytes = bytes.to_vec();
+    bytes[700] ^= 0x40;
+    Ok(bytes.into())
+}
+
+fn cut(_: Bytes) -> Result<Bytes, WeightsError> {
+    let source = "connection reset".into();
+    Err(WeightsError::Source {
+        from: "line".into(),
+        what: "a blob".into(),
+        retryable: true,
+        source,
+    })
+}
+
+fn complete(store: &WeightStore, wanted: WeightRef) -> bool {
+    let latest = store.latest(wanted.actor, Kind::Weights).expect("readable");
+    latest.is_some_and(|manifest| manifest.reference() == wanted)
+}
+
+#[tokio::test]
+async fn only_what_is_missing_is_asked_for_and_what_is_here_is_served_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (learner, worker, peer) = (
+        store(&folder, "learner"),
+        store(&folder, "worker"),
+        store(&folder, "peer"),
+    );
+    let first = publish(&learner, 1, &[1.0, 2.0, 3.0]);
+    let second = publish(&learner, 2, &[1.0, 2.5, 3.0]);
+    let line = Line::new(&learner, Ok);
+    let sources: [Arc<dyn Source>; 1] = [line.clone()];
+    fetch(&worker, &sources, first).await.expect("fetched");
+    assert_eq!(line.asked(), 3);
+    let manifest = fetch(&worker, &sources, second).await.expect("fetched");
+    assert_eq!((line.asked(), manifest.reference()), (4, second));
+    fetch(&worker, &sources, second).await.expect("here");
+    assert_eq!(
+        (line.asked(), line.manifests.load(Ordering::Relaxed)),
+        (4, 2),
+        "nothing asked"
+    );
+    assert!(complete(&worker, second));
+
+    // The learner is gone; the peer gets it from the worker.
+    let relay: [Arc<dyn Source>; 1] = [Arc::new(worker.clone())];
+    fetch(&peer, &relay, second).await.expect("relayed");
+    assert!(complete(&peer, second));
+    // What is damaged here counts as missing.
+    let damaged = manifest.tensor("layer.1").expect("named").digest;
+    let path = folder.path().join("peer/blobs").join(damaged.to_string());
+    std::fs::write(path, "damaged").expect("written");
+    fetch(&peer, &sources, second).await.expect("mended");
+    assert_eq!(line.asked(), 5);
+    assert!(complete(&peer, second));
+}
+
+#[tokio::test]
+async fn a_flipped_bit_on_the_way_is_asked_for_again_elsewhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (learner, empty, worker) = (
+        store(&folder, "learner"),
+        store(&folder, "empty"),
+        store(&folder, "worker"),
+    );
+    let values: Vec<f32> = (0..20).map(|i| i as f32).collect();
+    let wanted = publish(&learner, 7, &values);
+    let (bad, good) = (Line::new(&learner, flip), Line::new(&learner, Ok));
+    let sources: [Arc<dyn Source>; 4] = [
+        Arc::new(empty),
+        bad.clone(),
+        Line::new(&learner, cut),
+        good.clone(),
+    ];
+    fetch(&worker, &sources, wanted)
+        .await
+        .expect("the last source is good");
+    assert_eq!((bad.asked(), good.asked()), (20, 20));
+    assert!(complete(&worker, wanted));
+}
+
+#[tokio::test]
+async fn a_broken_fetch_leaves_no_version_and_may_be_repeated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (learner, worker) = (store(&folder, "learner"), store(&folder, "worker"));
+    let wanted = publish(&learner, 7, &[1.0, 2.0]);
+    let gone = learner
+        .resolve(wanted)
+        .expect("here")
+        .tensor("layer.1")
+        .expect("named")
+        .digest;
+    let hidden = folder.path().join("learner/blobs").join(gone.to_string());
+    let bytes = std::fs::read(&hidden).expect("a blob");
+    std::fs::remove_file(&hidden).expect("removed");
+
+    let line: [Arc<dyn Source>; 1] = [Line::new(&learner, Ok)];
+    let error = fetch(&worker, &line, wanted)
+        .await
+        .expect_err("one is gone");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "no source has tensor \"layer.1\" of {wanted}: \
+             line: blob {gone} is missing: there is no {}",
+            hidden.display()
+        )
+    );
+    assert!(!error.is_retryable());
+    assert!(!complete(&worker, wanted));
+    std::fs::write(&hidden, bytes).expect("back");
+    fetch(&worker, &line, wanted).await.expect("fetched");
+    assert!(complete(&worker, wanted));
+
+    let unknown = WeightRef {
+        version: WeightVersion(8),
+        ..wanted
+    };
+    let error = fetch(&worker, &line, unknown)
+        .await
+        .expect_err("never published");
+    assert_eq!(error.code(), "exhausted");
+    let lines: [Arc<dyn Source>; 1] = [Line::new(&learner, cut)];
+    let error = fetch(&store(&folder, "other"), &lines, wanted)
+        .await
+        .expect_err("cut");
+    assert!(
+        error.is_retryable() && error.to_string().contains("connection reset"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn pruning_leaves_alone_what_is_being_fetched() {
+    /// Prunes the fetching store before each answer.
+    struct Pruning(WeightStore, WeightStore);
+    #[async_trait]
+    impl Source for Pruning {
+        fn name(&self) -> String {
+            "pruning".into()
+        }
+        async fn manifest(&self, wanted: WeightRef) -> Result<Bytes, WeightsError> {
+            Source::manifest(&self.0, wanted).await
+        }
+        async fn blob(&self, digest: Digest) -> Result<Bytes, WeightsError> {
+            self.1.prune(0, &[])?;
+            Source::blob(&self.0, digest).await
+        }
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (learner, worker) = (store(&folder, "learner"), store(&folder, "worker"));
+    let values: Vec<f32> = (0..20).map(|i| i as f32).collect();
+    let wanted = publish(&learner, 7, &values);
+    let source: Arc<dyn Source> = Arc::new(Pruning(learner, worker.clone()));
+    fetch(&worker, &[source], wanted).await.expect("fetched");
+    assert!(complete(&worker, wanted));
+}
