@@ -107,7 +107,8 @@ impl Ledger {
             return Err(RecoverError::Settings(problems));
         }
         check(&settings, &record, &open)?;
-        if matches!(record.end, Some(End::Failed { .. })) {
+        let failed = matches!(record.end, Some(End::Failed { .. }));
+        if failed {
             record.end = None;
         }
         let restarted = open.into_iter().map(|mut group| {
@@ -129,7 +130,10 @@ impl Ledger {
             finish_said: false,
             staleness: Vec::new(),
             resumed_at: Some(record.step),
-            changes: Changes::default(),
+            changes: Changes {
+                record: failed,
+                ..Changes::default()
+            },
             settings,
             record,
         })
@@ -150,6 +154,11 @@ impl Ledger {
     /// The groups that have not ended, by id.
     pub fn open_groups(&self) -> impl Iterator<Item = &OpenGroup> {
         self.groups.values().map(|group| &group.open)
+    }
+
+    /// The calls that are out, oldest lease first.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.pool.leases()
     }
 
     fn take_in(&mut self, event: Event) -> Result<(), Refusal> {

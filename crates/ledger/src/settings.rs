@@ -184,3 +184,117 @@ impl Settings {
         course.into_iter().fold(root, Seed::child).to_u64()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rl::advantage::Normalization;
+
+    use super::*;
+    use crate::Conditioning::{Group, PromptOnly};
+    use crate::PolicySource::{Current, Initial};
+
+    fn settings(schedule: Schedule, generator_steps: u64) -> Settings {
+        let normalization = Normalization {
+            std: true,
+            epsilon: 0.0,
+        };
+        let lease = Millis(1);
+        Settings {
+            seed: 0,
+            schedule,
+            rounds: 2,
+            steps: PerActor {
+                policy: 5,
+                generator: generator_steps,
+            },
+            groups_per_step: PerActor {
+                policy: 8,
+                generator: 4,
+            },
+            max_staleness: 0,
+            max_draws_per_step: 1,
+            max_attempts: 1,
+            lease: LeaseTimes {
+                rollout: lease,
+                evaluate: lease,
+                train: lease,
+            },
+            normalization: PerActor {
+                policy: normalization,
+                generator: normalization,
+            },
+            anchor_weight: 1.0,
+            prompts: 1,
+            anchors: 1,
+            audit_every: None,
+        }
+    }
+
+    #[test]
+    fn each_schedule_lays_out_its_phases() {
+        let e = |round, source, conditioning| (round, 3, 4, source, conditioning);
+        let p = |round, conditioning| (round, 5, 8, Current, conditioning);
+        let table = [
+            (
+                Schedule::Fresh,
+                vec![
+                    e(1, Current, Group),
+                    p(1, Group),
+                    e(2, Current, Group),
+                    p(2, Group),
+                ],
+            ),
+            (
+                Schedule::Stale,
+                vec![e(1, Current, Group), p(1, Group), p(2, Group)],
+            ),
+            (
+                Schedule::StaleBudget,
+                vec![
+                    e(1, Initial, Group),
+                    p(1, Group),
+                    e(2, Initial, Group),
+                    p(2, Group),
+                ],
+            ),
+            (
+                Schedule::Static,
+                vec![
+                    e(1, Current, PromptOnly),
+                    p(1, PromptOnly),
+                    p(2, PromptOnly),
+                ],
+            ),
+        ];
+        for (schedule, expected) in table {
+            let plan = settings(schedule, 3).plan();
+            let found: Vec<_> = plan
+                .iter()
+                .map(|p| {
+                    let (round, source) = (p.round.0, p.samples_from);
+                    (round, p.steps, p.groups_per_step, source, p.conditioning)
+                })
+                .collect();
+            assert_eq!(found, expected, "{schedule:?}");
+            assert!(plan.iter().enumerate().all(|(i, p)| p.ordinal == i));
+        }
+        let plan = settings(Schedule::Fresh, 0).plan();
+        assert!(plan.iter().all(|p| p.phase == Phase::Policy) && plan.len() == 2);
+    }
+
+    #[test]
+    fn only_settings_that_decide_the_course_are_in_the_fingerprint() {
+        let base = settings(Schedule::Fresh, 3);
+        let same = Settings {
+            max_attempts: 9,
+            audit_every: Some(1),
+            ..base.clone()
+        };
+        let other = Settings {
+            anchors: 2,
+            ..base.clone()
+        };
+        assert_eq!(same.fingerprint(), base.fingerprint());
+        assert_ne!(other.fingerprint(), base.fingerprint());
+    }
+}

@@ -1,0 +1,8 @@
+//! Events in, decisions out: by tables, and by properties under random faults.
+
+mod decisions;
+mod properties;
+mod recovery;
+mod sim;
+mod table;
+mod workers;
