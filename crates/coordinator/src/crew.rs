@@ -1,0 +1,196 @@
+//! Who is there: sessions of workers, from their first word to their last sign of life.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use ledger::{Role, WorkerId};
+use proto::convert::Malformed;
+use proto::pb;
+use rl::{Actor, Digest, WeightRef};
+use tonic::transport::Channel;
+
+/// The workers in session.
+#[derive(Debug)]
+pub struct Crew {
+    sessions: BTreeMap<u64, Session>,
+    next: u64,
+    lease: Duration,
+    config_digest: Digest,
+}
+
+/// One worker's session.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// Who.
+    pub worker: WorkerId,
+    /// What it does.
+    pub role: Role,
+    /// Where it serves.
+    pub address: String,
+    /// The way there.
+    pub channel: Channel,
+    /// How many groups it works on at once.
+    pub slots: usize,
+    seen: Instant,
+}
+
+/// Why a worker is not let in.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// It speaks otherwise.
+    #[error("worker {worker} speaks protocol {found}, this coordinator {expected}")]
+    Protocol {
+        /// Who.
+        worker: String,
+        /// What it speaks.
+        found: u32,
+        /// What is spoken here.
+        expected: u32,
+    },
+    /// It was started with another configuration.
+    #[error("worker {worker} has another configuration (digest {found}) than the run ({expected})")]
+    Config {
+        /// Who.
+        worker: String,
+        /// Its configuration's digest.
+        found: Digest,
+        /// The run's.
+        expected: Digest,
+    },
+    /// It would train from other weights than the run began with.
+    #[error("learner {worker} starts from {found}, the run began from {expected}")]
+    InitialWeights {
+        /// Who.
+        worker: String,
+        /// What it has.
+        found: WeightRef,
+        /// What the run has.
+        expected: WeightRef,
+    },
+    /// It does not have the weights the run trains.
+    #[error("learner {worker} has no starting weights for the {actor}")]
+    NoInitialWeights {
+        /// Who.
+        worker: String,
+        /// Whose are missing.
+        actor: Actor,
+    },
+    /// It did not say who it is.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
+impl Crew {
+    /// Nobody yet.
+    pub fn new(lease: Duration, config_digest: Digest) -> Self {
+        Self {
+            sessions: BTreeMap::new(),
+            next: 1,
+            lease,
+            config_digest,
+        }
+    }
+
+    /// Opens a session; an earlier one of the same worker ends.
+    ///
+    /// # Errors
+    /// Why the worker is not let in.
+    pub fn admit(
+        &mut self,
+        request: &pb::RegisterRequest,
+    ) -> Result<(Session, pb::RegisterResponse), Refused> {
+        let worker = request.worker_id.clone();
+        let (found, expected) = (request.protocol_version, proto::PROTOCOL_VERSION);
+        if found != expected {
+            return Err(Refused::Protocol {
+                worker,
+                found,
+                expected,
+            });
+        }
+        let (found, expected) = (
+            proto::convert::digest(&request.config_digest)?,
+            self.config_digest,
+        );
+        if found != expected {
+            return Err(Refused::Config {
+                worker,
+                found,
+                expected,
+            });
+        }
+        let role = match request.role() {
+            pb::Role::Rollout => Role::Rollout,
+            pb::Role::Evaluator => Role::Evaluator,
+            pb::Role::Learner => Role::Learner,
+            pb::Role::Unspecified => return Err(Malformed::absent("role").into()),
+        };
+        let channel = runtime::grpc::channel(&request.address);
+        let channel =
+            channel.map_err(|_| Malformed::new("address", "http://host:port", &request.address))?;
+        self.sessions
+            .retain(|_, session| session.worker.0 != worker);
+        let session = Session {
+            worker: WorkerId(worker),
+            role,
+            address: request.address.clone(),
+            channel,
+            slots: request.slots.max(1) as usize,
+            seen: Instant::now(),
+        };
+        let session_id = self.next;
+        self.next += 1;
+        self.sessions.insert(session_id, session.clone());
+        let lease_seconds = self.lease.as_secs_f64();
+        Ok((
+            session,
+            pb::RegisterResponse {
+                session_id,
+                lease_seconds,
+            },
+        ))
+    }
+
+    /// A sign of life; answers whether the session is known.
+    pub fn beat(&mut self, session: u64) -> bool {
+        let session = self.sessions.get_mut(&session);
+        session
+            .map(|session| session.seen = Instant::now())
+            .is_some()
+    }
+
+    /// Ends the sessions that showed no sign of life for too long.
+    pub fn expire(&mut self) -> Vec<WorkerId> {
+        let lease = self.lease;
+        let gone = self
+            .sessions
+            .extract_if(.., |_, session| session.seen.elapsed() > lease);
+        gone.map(|(_, session)| session.worker).collect()
+    }
+
+    /// A worker's session, if it is there.
+    pub fn find(&self, worker: &WorkerId) -> Option<&Session> {
+        self.sessions
+            .values()
+            .find(|session| session.worker == *worker)
+    }
+
+    /// All workers of a role.
+    pub fn of(&self, role: Role) -> Vec<Session> {
+        self.sessions
+            .values()
+            .filter(|session| session.role == role)
+            .cloned()
+            .collect()
+    }
+
+    /// Where weights are to be had: from learners first, who made them.
+    pub fn sources(&self) -> Vec<String> {
+        let mut sessions: Vec<&Session> = self.sessions.values().collect();
+        sessions.sort_by_key(|session| session.role != Role::Learner);
+        sessions
+            .into_iter()
+            .map(|session| session.address.clone())
+            .collect()
+    }
+}

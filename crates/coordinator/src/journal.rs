@@ -1,0 +1,235 @@
+//! The files of a run's folder that the coordinator appends to, one JSON object a line.
+//!
+//! `audit.jsonl` holds samples on held-out prompts and what each generator thinks of them. The
+//! hidden gold score is *not* in it: whoever may see it adds it later, from these texts. So no
+//! number of the audit can find its way back into training. `rubrics.jsonl` holds some of the
+//! rubrics written in training, for the report.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use rl::{Rubric, Verdict};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// A line of `audit.jsonl`: one place in the run at which the policy was audited.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditLine {
+    /// Optimiser steps of the run made before.
+    pub step: u64,
+    /// The round in progress or just over; 0 before the first.
+    pub round: u32,
+    /// `"start"`, `"within"`, `"policy"` (end of a policy phase) or `"generator"` (end of an
+    /// evaluator phase).
+    pub moment: String,
+    /// The version of the policy that was sampled.
+    pub policy_version: u64,
+    /// The versions G_0, G_1, .. of the generator after each of its phases, so far.
+    pub generator_versions: Vec<u64>,
+    /// The sampled groups, in the order of the held-out prompts.
+    pub groups: Vec<AuditGroup>,
+    /// Why the audit is incomplete, if it is.
+    pub failure: Option<String>,
+}
+
+/// Completions of one held-out prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditGroup {
+    /// The prompt's id in its file.
+    pub prompt_id: String,
+    /// The prompt.
+    pub prompt: String,
+    /// The sampled completions.
+    pub completions: Vec<String>,
+    /// Their lengths in tokens.
+    pub tokens: Vec<u32>,
+    /// What the generators make of them; empty where only the policy was audited.
+    pub evaluations: Vec<AuditEvaluation>,
+}
+
+/// One generator's rubric on a group and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditEvaluation {
+    /// The version of the generator.
+    pub generator_version: u64,
+    /// The rubric; nothing where none could be had.
+    pub rubric: Option<Rubric>,
+    /// Items x completions.
+    pub verdicts: Vec<Vec<Verdict>>,
+    /// One score for each completion, in [0, 1]; empty where the group was unscorable.
+    pub scores: Vec<f64>,
+}
+
+/// A line of `rubrics.jsonl`: a rubric of the policy phase, with the group it was written for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RubricLine {
+    /// The optimiser step.
+    pub step: u64,
+    /// The round.
+    pub round: u32,
+    /// The version of the generator.
+    pub generator_version: u64,
+    /// The prompt.
+    pub prompt: String,
+    /// The rubric.
+    pub rubric: Rubric,
+    /// The completions.
+    pub completions: Vec<String>,
+    /// Their scores.
+    pub scores: Vec<f64>,
+}
+
+/// A line of `steps.jsonl`: one optimiser step, or a step that was skipped for want of signal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepLine {
+    /// The optimiser step, from 0.
+    pub step: u64,
+    /// The round, from 1.
+    pub round: u32,
+    /// `"evaluator"` or `"policy"`.
+    pub phase: String,
+    /// Metrics by name; the same as in TensorBoard.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// `state.json`: how far the run has come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunState {
+    /// `"fresh"`, `"stale"`, `"stale_budget"` or `"static"`.
+    pub schedule: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// Optimiser steps made, those skipped for want of signal included.
+    pub step: u64,
+    /// Steps for which no draw had a signal.
+    pub skipped_steps: u64,
+    /// What became of the groups drawn, by their kind, `"policy"` or `"rubric"`.
+    pub groups: BTreeMap<String, ledger::Tally>,
+    /// The weights that `"policy"` and `"generator"` have come to.
+    pub weights: BTreeMap<String, rl::WeightRef>,
+    /// How the run ended, once it has.
+    pub end: Option<ledger::End>,
+}
+
+/// A file of lines that is appended to.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    /// Opens the file and drops what a crash cut off (a last line without its end), as well as
+    /// lines of steps at or after `from_step`: they will be made again.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written; the error names it.
+    pub fn resume<T>(path: PathBuf, keep: impl Fn(&T) -> bool) -> io::Result<Self>
+    where
+        T: DeserializeOwned + Serialize,
+    {
+        let kept: Vec<T> = if path.exists() {
+            read(&path)?
+        } else {
+            Vec::new()
+        };
+        let partial = path.with_extension("partial");
+        let mut file = File::create(&partial).map_err(|e| named(&partial, &e))?;
+        for line in kept.iter().filter(|line| keep(line)) {
+            write_line(&mut file, &path, line)?;
+        }
+        std::fs::rename(&partial, &path).map_err(|e| named(&path, &e))?;
+        let file = OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .map_err(|e| named(&path, &e))?;
+        Ok(Self { path, file })
+    }
+
+    /// Appends one line.
+    ///
+    /// # Errors
+    /// If the file cannot be written; the error names it.
+    pub fn append<T: Serialize>(&mut self, line: &T) -> io::Result<()> {
+        write_line(&mut self.file, &self.path, line)
+    }
+}
+
+/// All whole lines of a file; a last line that a crash cut off is left out.
+///
+/// # Errors
+/// If the file cannot be read, or a line that is not the last is malformed; the error names both.
+pub fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
+    let file = File::open(path).map_err(|e| named(path, &e))?;
+    let mut lines = Vec::new();
+    let mut cut = None;
+    for (number, line) in (1..).zip(BufReader::new(file).lines()) {
+        let line = line.map_err(|e| named(path, &e))?;
+        if let Some(error) = cut.take() {
+            return Err(error);
+        }
+        match serde_json::from_str(&line) {
+            Ok(value) => lines.push(value),
+            Err(error) => {
+                let message = format!("{}:{number}: {error}", path.display());
+                cut = Some(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+        }
+    }
+    Ok(lines)
+}
+
+fn write_line<T: Serialize>(file: &mut File, path: &Path, line: &T) -> io::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    file.write_all(&text).map_err(|e| named(path, &e))
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(step: u64) -> StepLine {
+        let metrics = BTreeMap::from([("policy/kl".to_owned(), 0.5)]);
+        StepLine {
+            step,
+            round: 1,
+            phase: "policy".into(),
+            metrics,
+        }
+    }
+
+    #[test]
+    fn a_resumed_journal_drops_the_cut_line_and_the_steps_to_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("steps.jsonl");
+        let mut journal = Journal::resume(path.clone(), |_: &StepLine| true).unwrap();
+        (0..3).for_each(|step| journal.append(&line(step)).unwrap());
+        journal.file.write_all(b"{\"step\": 3, \"rou").unwrap();
+        assert_eq!(read::<StepLine>(&path).unwrap().len(), 3);
+
+        let mut journal = Journal::resume(path.clone(), |l: &StepLine| l.step < 2).unwrap();
+        journal.append(&line(2)).unwrap();
+        let steps: Vec<u64> = read::<StepLine>(&path)
+            .unwrap()
+            .iter()
+            .map(|l| l.step)
+            .collect();
+        assert_eq!(steps, [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_malformed_line_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("steps.jsonl");
+        std::fs::write(&path, "{}\n{}\n").unwrap();
+        let error = read::<StepLine>(&path).unwrap_err().to_string();
+        assert!(error.contains("steps.jsonl:1:"), "{error}");
+    }
+}

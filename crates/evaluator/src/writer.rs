@@ -1,0 +1,253 @@
+//! From a group of completions to rubrics: what the generator reads, and how it writes.
+
+use engine::{Engine, EngineError};
+use lm::draw::SamplingParams;
+use lm::sampler::{Constraint, Sampled, Sampler};
+use lm::template::{self, GroupInput, TemplateError};
+use lm::tokenizer::{Tokenizer, TokenizerError};
+use proto::pb;
+use rl::{Rubric, Seed, TokenSet};
+use rubric::fallback::{self, Decision, Source};
+use rubric::grammar::{Bank, Grammar, GrammarError, State};
+use rubric::parse::{Limits, ParseError, parse_json, parse_tagged};
+use rubric::reward::Guards;
+use runtime::config::{self, Decoding, GeneratorInput};
+
+/// Writes rubrics with a sampler of the generator.
+#[derive(Debug)]
+pub struct Writer {
+    tokenizer: Tokenizer,
+    input: GeneratorInput,
+    guards: Guards,
+    limits: Limits,
+    /// Present where decoding is constrained.
+    grammar: Option<Grammar>,
+    params: SamplingParams,
+    eos: u32,
+}
+
+/// The rubric of a policy group.
+#[derive(Debug)]
+pub struct Written {
+    /// Nothing where none could be had.
+    pub rubric: Option<(Rubric, Source)>,
+    /// How many were written.
+    pub attempts: u32,
+    /// How many of them could not be read.
+    pub invalid: u32,
+}
+
+/// A generator that cannot write rubrics.
+#[derive(Debug, thiserror::Error)]
+pub enum WriterError {
+    /// Its tokenizer was trained for something else.
+    #[error("generator.model: the tokenizer has no special token {0}")]
+    NoSpecial(&'static str),
+    /// Its tokenizer cannot spell an item.
+    #[error("generator.model: the tokenizer cannot spell \"{phrase}\"")]
+    Phrase {
+        /// The item.
+        phrase: &'static str,
+        /// Why.
+        source: TokenizerError,
+    },
+    /// Its tokenizer or the limits do not fit the grammar.
+    #[error("generator.decoding = \"constrained\": the rubric grammar cannot be used")]
+    Grammar(#[from] GrammarError),
+}
+
+/// A group that the generator cannot read.
+#[derive(Debug, thiserror::Error)]
+pub enum PromptError {
+    /// There is no bank of checks for it.
+    #[error("generator.input = \"digest\": no bank of checks for the prompt \"{0}\"")]
+    NoBank(String),
+    /// It cannot be laid out in tokens.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+}
+
+impl Writer {
+    /// Reads the settings and builds the grammar over the generator's tokens.
+    ///
+    /// # Errors
+    /// If the generator's tokenizer does not fit.
+    pub fn new(engine: &Engine, run: &config::Config) -> Result<Self, WriterError> {
+        let generator = &run.generator;
+        let tokenizer = engine.tokenizer();
+        let special = |name| tokenizer.id(name).ok_or(WriterError::NoSpecial(name));
+        let eos = special(template::EOS)?;
+        let limits = Limits {
+            min_items: generator.min_items as usize,
+            max_items: generator.max_items as usize,
+        };
+        let grammar = match generator.decoding {
+            Decoding::Free => None,
+            Decoding::Constrained => {
+                let tags: Vec<u32> = template::WEIGHTS
+                    .into_iter()
+                    .map(special)
+                    .collect::<Result<_, _>>()?;
+                let spell = |phrase| {
+                    let tokens = tokenizer.encode(phrase);
+                    tokens.map_err(|source| WriterError::Phrase { phrase, source })
+                };
+                let phrases: Vec<Vec<u32>> = world::items::phrases()
+                    .map(spell)
+                    .collect::<Result<_, _>>()?;
+                let vocab_size = engine.vocab_size();
+                let bank = Bank {
+                    tags: &tags,
+                    phrases: &phrases,
+                    eos,
+                    vocab_size,
+                };
+                Some(Grammar::new(bank, limits)?)
+            }
+        };
+        Ok(Self {
+            tokenizer: tokenizer.clone(),
+            input: generator.input,
+            guards: guards(generator),
+            limits,
+            grammar,
+            params: SamplingParams {
+                temperature: generator.temperature,
+                top_p: 1.0,
+                top_k: 0,
+                max_tokens: generator.max_tokens as usize,
+                stop: vec![eos],
+            },
+            eos,
+        })
+    }
+
+    /// The token that ends a rubric.
+    pub fn eos(&self) -> u32 {
+        self.eos
+    }
+
+    /// What the generator reads of a group, in tokens.
+    ///
+    /// # Errors
+    /// If a digest is asked for where there is no bank of checks.
+    pub fn prompt(
+        &self,
+        engine: &Engine,
+        group: &pb::GroupText,
+        conditioning: pb::Conditioning,
+    ) -> Result<Vec<u32>, PromptError> {
+        let seen = &group.completions[..self.guards.seen(group.completions.len())];
+        let counts;
+        let input = match (conditioning, self.input) {
+            (pb::Conditioning::PromptOnly, _) => GroupInput::PromptOnly,
+            (_, GeneratorInput::Raw) => GroupInput::Raw(seen),
+            (_, GeneratorInput::Digest) => {
+                let task = world::task::Task::parse(&group.prompt);
+                let task = task.ok_or_else(|| PromptError::NoBank(group.prompt.clone()))?;
+                counts = rubric::digest::digest(&world::bank::bank(&task), seen)
+                    .into_iter()
+                    .map(|(phrase, count)| (phrase.to_owned(), count))
+                    .collect::<Vec<_>>();
+                GroupInput::Digest(&counts)
+            }
+        };
+        Ok(template::generator_prompt(
+            engine.tokenizer(),
+            &group.prompt,
+            input,
+        )?)
+    }
+
+    /// Samples `count` rubrics.
+    ///
+    /// # Errors
+    /// If the prompt does not fit the model.
+    pub fn sample(
+        &self,
+        sampler: &Sampler,
+        prompt: &[u32],
+        seed: Seed,
+        count: usize,
+    ) -> Result<Vec<Sampled>, EngineError> {
+        Ok(match &self.grammar {
+            None => sampler.sample(prompt, count, &self.params, seed)?,
+            Some(grammar) => {
+                let mut states: Vec<_> = (0..count).map(|_| Walk(grammar.state())).collect();
+                sampler.sample_constrained(prompt, &self.params, seed, &mut states)?
+            }
+        })
+    }
+
+    /// Reads a sampled rubric.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(&self, sampled: &Sampled) -> Result<Rubric, ParseError> {
+        let tokens: Vec<u32> = sampled
+            .tokens
+            .iter()
+            .copied()
+            .filter(|&t| t != self.eos)
+            .collect();
+        let text = self.tokenizer.decode(&tokens);
+        parse_tagged(&text, &world::items::compile, self.limits)
+    }
+
+    /// The rubric of a policy group: the generator's, or what serves instead.
+    ///
+    /// # Errors
+    /// If the prompt does not fit the model.
+    pub fn write_one(
+        &self,
+        sampler: &Sampler,
+        prompt: &[u32],
+        seed: Seed,
+        last_valid: &str,
+    ) -> Result<Written, EngineError> {
+        let last_valid = parse_json(last_valid, self.limits).ok();
+        let mut attempts = Vec::new();
+        loop {
+            let rubric = match fallback::decide(&attempts, last_valid.as_ref(), None) {
+                Decision::Resample => {
+                    let seed = seed.child(attempts.len() as u64);
+                    let sampled = self.sample(sampler, prompt, seed, 1)?;
+                    attempts.extend(sampled.iter().map(|sampled| self.parse(sampled)));
+                    continue;
+                }
+                Decision::Use(rubric, source) => Some((rubric, source)),
+                Decision::NoRubric => None,
+            };
+            return Ok(Written {
+                rubric,
+                attempts: attempts.len() as u32,
+                invalid: attempts.iter().filter(|attempt| attempt.is_err()).count() as u32,
+            });
+        }
+    }
+}
+
+/// The guards that the configuration asks for.
+pub fn guards(generator: &config::Generator) -> Guards {
+    Guards {
+        duplicate_penalty: generator.duplicate_penalty,
+        noise_discount: generator.noise_discount,
+        holdout_half: generator.holdout_half,
+        anchor_veto: generator.anchor_sign_veto,
+    }
+}
+
+/// A rubric as it is written, held to the grammar.
+struct Walk<'g>(State<'g>);
+
+impl Constraint for Walk<'_> {
+    fn allowed(&mut self) -> Option<TokenSet> {
+        Some(self.0.allowed())
+    }
+
+    fn advance(&mut self, token: u32) {
+        self.0
+            .advance(token)
+            .expect("the sampler draws allowed tokens only");
+    }
+}
