@@ -1,6 +1,7 @@
 //! Events in, decisions out: by tables, and by properties under random faults.
 
-mod decisions;
+mod calls;
+mod phases;
 mod properties;
 mod recovery;
 mod sim;

@@ -1,7 +1,7 @@
 //! A ledger by itself, its settings, and its decisions in short.
 
 use ledger::{
-    Action, Decision, Event, LeaseId, LeaseTimes, Ledger, Millis, PerActor, Rewards, Role,
+    Action, Decision, Event, LeaseId, LeaseTimes, Ledger, Millis, Outcome, PerActor, Rewards, Role,
     Schedule, Settings, StepDone, Work, WorkerId,
 };
 use rl::advantage::Normalization;
@@ -119,6 +119,16 @@ pub fn short(decision: &Decision) -> Vec<String> {
         Action::Finish { end } => format!("finish {end:?}"),
     };
     decision.actions.iter().map(line).collect()
+}
+
+/// The groups a decision closes.
+pub fn closed(decision: &Decision) -> Vec<(u64, Outcome)> {
+    let transaction = decision.transaction.as_ref().expect("a transaction");
+    transaction
+        .closed
+        .iter()
+        .map(|(id, outcome)| (id.0, outcome.clone()))
+        .collect()
 }
 
 pub fn weights(actor: Actor, version: u64, digest: u8) -> WeightRef {
