@@ -150,7 +150,7 @@ async fn an_address_that_is_none_is_refused() {
 }
 
 async fn check_health(address: &str) -> Result<(), CallError> {
-    let mut health = HealthClient::new(grpc::channel(address).unwrap());
+    let mut health = HealthClient::new(grpc::channel(address).expect("an address"));
     let answer = health.check(HealthCheckRequest::default());
     grpc::call("check health", DEADLINE, answer).await.map(drop)
 }
