@@ -8,11 +8,26 @@
 //! however many threads there are; the log-probabilities the sampler reports are those the
 //! learner computes from the same weights; a folder on disk is whole or absent.
 //!
-//! In reading order: [`config`], [`packed`], [`model`], [`logprobs`], [`allowed`], [`tokenizer`].
-pub mod allowed;
+//! In reading order: [`config`], [`packed`], [`model`], [`logprobs`]; [`draw`],
+//! [`sampler`]; [`tokenizer`], [`tensors`], [`folder`]; [`compute`].
+pub mod compute;
 pub mod config;
+mod decode;
+pub mod draw;
+pub mod folder;
+mod kernels;
 pub mod logprobs;
 pub mod model;
+pub mod objective;
+pub mod optimizer;
 pub mod packed;
+pub mod replica;
 mod rope;
+pub mod sampler;
+pub mod sft;
+pub mod template;
+pub mod tensors;
 pub mod tokenizer;
+pub mod trainer;
+
+pub use burn::tensor::Device;

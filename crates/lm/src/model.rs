@@ -5,12 +5,13 @@
 //! is the layout matrix products read without repacking. All linear work is on `[tokens, width]`.
 
 use burn::module::{Module, Param};
-use burn::tensor::{Device, Int, Tensor, TensorData, activation};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use rl::seed::Seed;
 
 use crate::config::ModelConfig;
+use crate::kernels::{self, Mask};
 use crate::packed::Packed;
-use crate::rope::Rope;
+use crate::rope::Turns;
 
 /// A causal language model.
 #[derive(Module, Debug)]
@@ -83,14 +84,23 @@ impl Decoder {
     /// `config` must have passed [`ModelConfig::check`].
     #[must_use]
     pub fn init(config: &ModelConfig, seed: Seed, device: &Device) -> Self {
-        let mut init = Init { seed, next: 0, device };
+        let mut init = Init {
+            seed,
+            next: 0,
+            device,
+        };
         let (d, f, c) = (config.hidden_size, config.intermediate_size, config);
-        let (q, kv) = (c.num_attention_heads * c.head_dim(), c.num_key_value_heads * c.head_dim());
+        let (q, kv) = (
+            c.num_attention_heads * c.head_dim(),
+            c.num_key_value_heads * c.head_dim(),
+        );
         let norm = || RmsNorm {
             weight: Param::from_tensor(Tensor::ones([d], device)),
             eps: config.rms_norm_eps,
         };
-        let embed_tokens = Embedding { weight: init.matrix(c.vocab_size, d) };
+        let embed_tokens = Embedding {
+            weight: init.matrix(c.vocab_size, d),
+        };
         let layers = (0..config.num_hidden_layers).map(|_| Layer {
             self_attn: Attention {
                 q_proj: init.linear(d, q),
@@ -108,8 +118,16 @@ impl Decoder {
         });
         let layers = layers.collect();
         let lm_head = (!config.tie_word_embeddings).then(|| init.linear(d, c.vocab_size));
-        let model = Backbone { embed_tokens, layers, norm: norm() };
-        Self { model, lm_head, config: config.clone() }
+        let model = Backbone {
+            embed_tokens,
+            layers,
+            norm: norm(),
+        };
+        Self {
+            model,
+            lm_head,
+            config: config.clone(),
+        }
     }
 
     /// The shape of the model.
@@ -129,12 +147,25 @@ impl Decoder {
     /// Token ids must be below `vocab_size`: whoever takes texts in checks that.
     #[must_use]
     pub fn forward(&self, row: &Packed) -> Tensor<2> {
-        let device = self.device();
-        let rope = Rope::new(&self.config, row.positions(), &device);
-        let mask = Mask::new(row, &self.config, &device);
-        let mut x = self.embed(row.tokens());
-        for layer in &self.model.layers {
-            x = layer.forward(x, &rope, |q, k, v| mask.attend(q, k, v));
+        let turns = Turns::new(&self.config, row.positions(), &self.device());
+        let mask = Mask::new(row, &self.config);
+        self.hidden(row.tokens(), &turns, |_, heads| {
+            mask.attend(heads.query, heads.key, heads.value)
+        })
+    }
+
+    /// Hidden states `[n, width]` of tokens; `attend` makes the contexts of the block with the
+    /// given index.
+    pub(crate) fn hidden(
+        &self,
+        tokens: &[u32],
+        turns: &Turns,
+        mut attend: impl FnMut(usize, Heads) -> Tensor<2>,
+    ) -> Tensor<2> {
+        let embedding = self.model.embed_tokens.weight.val();
+        let mut x = embedding.select(0, indices(tokens, &self.device()));
+        for (index, layer) in self.model.layers.iter().enumerate() {
+            x = layer.forward(x, turns, |heads| attend(index, heads));
         }
         self.model.norm.forward(x)
     }
@@ -147,27 +178,22 @@ impl Decoder {
             None => hidden.matmul(self.model.embed_tokens.weight.val().transpose()),
         }
     }
-
-    /// Token vectors `[n, width]`.
-    pub(crate) fn embed(&self, tokens: &[u32]) -> Tensor<2> {
-        self.model.embed_tokens.weight.val().select(0, indices(tokens, &self.device()))
-    }
 }
 
 impl Layer {
-    /// `x` `[n, width]` through the block; `attend` turns queries, keys and values, each
-    /// `[n, its heads * head_dim]`, into contexts `[n, heads * head_dim]`.
-    pub(crate) fn forward(
+    fn forward(
         &self,
         x: Tensor<2>,
-        rope: &Rope,
-        attend: impl FnOnce(Tensor<2>, Tensor<2>, Tensor<2>) -> Tensor<2>,
+        turns: &Turns,
+        attend: impl FnOnce(Heads) -> Tensor<2>,
     ) -> Tensor<2> {
-        let normed = self.input_layernorm.forward(x.clone());
-        let query = rope.query(self.self_attn.q_proj.forward(normed.clone()));
-        let key = rope.key(self.self_attn.k_proj.forward(normed.clone()));
-        let value = self.self_attn.v_proj.forward(normed);
-        let x = x + self.self_attn.o_proj.forward(attend(query, key, value));
+        let (normed, maps) = (self.input_layernorm.forward(x.clone()), &self.self_attn);
+        let heads = Heads {
+            query: turns.query.turn(maps.q_proj.forward(normed.clone())),
+            key: turns.key.turn(maps.k_proj.forward(normed.clone())),
+            value: maps.v_proj.forward(normed),
+        };
+        let x = x + maps.o_proj.forward(attend(heads));
         let normed = self.post_attention_layernorm.forward(x.clone());
         x + self.mlp.forward(normed)
     }
@@ -176,50 +202,30 @@ impl Layer {
 impl Mlp {
     fn forward(&self, x: Tensor<2>) -> Tensor<2> {
         let gate = self.gate_proj.forward(x.clone());
-        self.down_proj.forward(activation::silu(gate) * self.up_proj.forward(x))
+        self.down_proj
+            .forward(kernels::swiglu(gate, self.up_proj.forward(x)))
     }
 }
 
 impl Linear {
-    pub(crate) fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
         x.matmul(self.weight.val())
     }
 }
 
 impl RmsNorm {
-    pub(crate) fn forward(&self, x: Tensor<2>) -> Tensor<2> {
-        let rms = (x.clone().square().mean_dim(1) + self.eps).sqrt();
-        x / rms * self.weight.val().unsqueeze()
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        kernels::rms_norm(x, self.weight.val().unsqueeze(), self.eps)
     }
 }
 
-/// Who sees whom in a row, laid out for all heads at once.
-struct Mask {
-    /// `[kv_heads, queries per key head * S, S]`, made once for all layers.
-    bias: Tensor<3>,
-    head_dim: usize,
-}
-
-impl Mask {
-    fn new(row: &Packed, config: &ModelConfig, device: &Device) -> Self {
-        let (s, kv) = (row.len(), config.num_key_value_heads);
-        let shared = config.num_attention_heads / kv;
-        let bias = row.mask(device).unsqueeze::<3>().repeat(&[kv * shared, 1, 1]);
-        Self { bias: bias.reshape([kv, shared * s, s]), head_dim: config.head_dim() }
-    }
-
-    /// Grouped-query attention (Ainslie et al. 2023): the queries that share a key head are rows
-    /// of one matrix, so keys are never repeated. Queries come scaled.
-    fn attend(&self, query: Tensor<2>, key: Tensor<2>, value: Tensor<2>) -> Tensor<2> {
-        let [kv, rows, s] = self.bias.dims();
-        let (shared, d) = (rows / s, self.head_dim);
-        let query = query.reshape([s, kv * shared, d]).swap_dims(0, 1).reshape([kv, rows, d]);
-        let key = key.reshape([s, kv, d]).permute([1, 2, 0]);
-        let value = value.reshape([s, kv, d]).swap_dims(0, 1);
-        let weights = activation::softmax(query.matmul(key) + self.bias.clone(), 2);
-        let context = weights.matmul(value).reshape([kv * shared, s, d]);
-        context.swap_dims(0, 1).reshape([s, kv * shared * d])
-    }
+/// What attention works on: queries `[n, heads * head_dim]`, which come scaled, and keys and
+/// values `[n, kv_heads * head_dim]`. Neighbouring query heads share a key head (Ainslie et al.
+/// 2023, "GQA").
+pub(crate) struct Heads {
+    pub(crate) query: Tensor<2>,
+    pub(crate) key: Tensor<2>,
+    pub(crate) value: Tensor<2>,
 }
 
 /// `ids` as an index tensor.
@@ -238,7 +244,9 @@ struct Init<'a> {
 
 impl Init<'_> {
     fn linear(&mut self, inputs: usize, outputs: usize) -> Linear {
-        Linear { weight: self.matrix(inputs, outputs) }
+        Linear {
+            weight: self.matrix(inputs, outputs),
+        }
     }
 
     /// Normal numbers by Box and Muller's transform, two from each pair of draws.

@@ -7,70 +7,88 @@
 use burn::tensor::{Device, Tensor, TensorData};
 
 use crate::config::ModelConfig;
+use crate::kernels;
 
-/// Angles of one row, ready to turn queries and keys of every layer.
+/// How queries and keys turn with their positions, made once for all layers.
+#[derive(Debug, Clone)]
+pub(crate) struct Turns {
+    /// Queries are also scaled by the attention's `1 / sqrt(head_dim)`, which spares a pass over
+    /// the scores.
+    pub(crate) query: Rope,
+    pub(crate) key: Rope,
+}
+
+/// The turn of one kind of heads.
 #[derive(Debug, Clone)]
 pub(crate) struct Rope {
-    /// Cosines `[S, kv_heads * head_dim]` and sines for keys.
-    key: Turn,
-    /// The same `[S, heads * head_dim]` for queries, with the attention's `1 / sqrt(head_dim)`
-    /// already in, which spares a pass over the scores.
-    query: Turn,
-    /// `[head_dim, head_dim]`: `x . swap` is `(-b, a)`. One small product is cheaper than the
-    /// slices, negation and concatenation it replaces, and exact, as each sum has one term.
+    /// Cosines `[positions, heads * head_dim]`.
+    cos: Tensor<2>,
+    /// Sines of the same shape.
+    sin: Tensor<2>,
+    /// `[head_dim, head_dim]`: `x . swap` is `(-b, a)`, exactly, as each sum has one term.
     swap: Tensor<2>,
 }
 
-#[derive(Debug, Clone)]
-struct Turn {
-    cos: Tensor<2>,
-    sin: Tensor<2>,
-}
-
-impl Rope {
-    /// The angles of `positions`.
+impl Turns {
+    /// The turns at each of `positions`.
     pub(crate) fn new(config: &ModelConfig, positions: &[u32], device: &Device) -> Self {
-        let half = config.head_dim() / 2;
-        let angle = |position: u32, pair: usize| {
-            f64::from(position) * config.rope_theta.powf(-(pair as f64) / half as f64)
-        };
-        let turn = |heads: usize, scale: f64| {
-            let (mut cos, mut sin) = (Vec::new(), Vec::new());
-            for &position in positions {
-                let angles: Vec<f64> = (0..half).map(|pair| angle(position, pair)).collect();
-                for _ in 0..heads * 2 {
-                    cos.extend(angles.iter().map(|a| (a.cos() * scale) as f32));
-                    sin.extend(angles.iter().map(|a| (a.sin() * scale) as f32));
-                }
-            }
-            let shape = [positions.len(), heads * 2 * half];
-            let tensor = |rows| Tensor::from_data(TensorData::new(rows, shape), device);
-            Turn { cos: tensor(cos), sin: tensor(sin) }
-        };
         let scale = 1.0 / (config.head_dim() as f64).sqrt();
+        let rope = |heads, scale| Rope::new(config, positions, (heads, scale), device);
         Self {
-            key: turn(config.num_key_value_heads, 1.0),
-            query: turn(config.num_attention_heads, scale),
-            swap: swap(half, device),
+            query: rope(config.num_attention_heads, scale),
+            key: rope(config.num_key_value_heads, 1.0),
         }
     }
 
-    /// Turns queries `[S, heads * head_dim]` and scales them for the scores.
-    pub(crate) fn query(&self, query: Tensor<2>) -> Tensor<2> {
-        self.turn(query, &self.query)
+    /// The turns at the `index`-th of the positions alone, for any number of rows there.
+    pub(crate) fn at(&self, index: usize) -> Self {
+        Self {
+            query: self.query.at(index),
+            key: self.key.at(index),
+        }
+    }
+}
+
+impl Rope {
+    /// Turns `x` `[S, heads * head_dim]`.
+    pub(crate) fn turn(&self, x: Tensor<2>) -> Tensor<2> {
+        kernels::turn(x, [self.cos.clone(), self.sin.clone()], &self.swap)
     }
 
-    /// Turns keys `[S, kv_heads * head_dim]`.
-    pub(crate) fn key(&self, key: Tensor<2>) -> Tensor<2> {
-        self.turn(key, &self.key)
+    fn at(&self, index: usize) -> Self {
+        let row = |table: &Tensor<2>| table.clone().narrow(0, index, 1);
+        Self {
+            cos: row(&self.cos),
+            sin: row(&self.sin),
+            swap: self.swap.clone(),
+        }
     }
 
-    fn turn(&self, x: Tensor<2>, by: &Turn) -> Tensor<2> {
-        let [rows, width] = x.dims();
-        let [head_dim, _] = self.swap.dims();
-        let swapped = x.clone().reshape([rows * width / head_dim, head_dim]);
-        let swapped = swapped.matmul(self.swap.clone()).reshape([rows, width]);
-        x * by.cos.clone() + swapped * by.sin.clone()
+    fn new(
+        config: &ModelConfig,
+        positions: &[u32],
+        (heads, scale): (usize, f64),
+        device: &Device,
+    ) -> Self {
+        let half = config.head_dim() / 2;
+        let speed = |pair: usize| config.rope_theta.powf(-(pair as f64) / half as f64);
+        let speeds: Vec<f64> = (0..half).map(speed).collect();
+        let (mut cos, mut sin) = (Vec::new(), Vec::new());
+        for &position in positions {
+            let angles = speeds.iter().map(|speed| f64::from(position) * speed);
+            let turns: Vec<(f64, f64)> = angles.map(f64::sin_cos).collect();
+            for _ in 0..2 * heads {
+                sin.extend(turns.iter().map(|turn| (turn.0 * scale) as f32));
+                cos.extend(turns.iter().map(|turn| (turn.1 * scale) as f32));
+            }
+        }
+        let shape = [positions.len(), heads * 2 * half];
+        let table = |values| Tensor::from_data(TensorData::new(values, shape), device);
+        Self {
+            cos: table(cos),
+            sin: table(sin),
+            swap: swap(half, device),
+        }
     }
 }
 
