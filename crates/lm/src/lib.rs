@@ -8,8 +8,9 @@
 //! however many threads there are; the log-probabilities the sampler reports are those the
 //! learner computes from the same weights; a folder on disk is whole or absent.
 //!
-//! In reading order: [`config`], [`packed`], [`model`], [`logprobs`]; [`draw`],
-//! [`sampler`]; [`tokenizer`], [`tensors`], [`folder`]; [`compute`].
+//! In reading order: [`config`], [`packed`], [`model`], [`logprobs`]; [`draw`], [`sampler`];
+//! [`tokenizer`], [`template`]; [`tensors`], [`folder`]; [`objective`], [`optimizer`],
+//! [`replica`], [`trainer`], [`sft`]; [`compute`].
 pub mod compute;
 pub mod config;
 mod decode;

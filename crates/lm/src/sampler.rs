@@ -111,7 +111,7 @@ pub enum SampleError {
 }
 
 impl Sampler {
-    /// Prepares the weights of `decoder`, which may be in training; which are shared, not copied.
+    /// Shares the weights of `decoder`, which may be in training; copies a tied head only.
     #[must_use]
     pub fn new(decoder: &Decoder) -> Self {
         let decoder = decoder.valid();
