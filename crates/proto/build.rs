@@ -1,5 +1,7 @@
 //! Compiles `proto/` with protox (no protoc needed) into Rust and a descriptor set for reflection.
 
+#![allow(clippy::disallowed_methods, reason = "cargo talks to build scripts by variables")]
+
 use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,2 +1,66 @@
-//! The binary.
-fn main() {}
+//! `rubricon`: trains a language model and its evaluator together, and shows what came of it.
+//!
+//! This file is a table of contents. What may be typed is in [`args`]; each command has a module:
+//! [`run`] and [`serve`] conduct, [`sft`] makes starting weights, [`check`], [`report`], [`sample`],
+//! [`score`] and [`logprobs`] look. [`oracle`] is the only place that reads the hidden gold score,
+//! [`failure`] says what an error means for the exit code.
+
+mod args;
+mod check;
+mod failure;
+mod logprobs;
+mod oracle;
+mod progress;
+mod report;
+mod run;
+mod sample;
+mod score;
+mod serve;
+mod sft;
+mod speaker;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::{Args, Command};
+use failure::{Failure, OrUsage};
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return failure::of_arguments(&error),
+    };
+    match command(args.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.tell(),
+    }
+}
+
+fn command(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Run(args) => run::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Sft(args) => {
+            let config = args.config.resolve()?.config;
+            let seed = args.seed.unwrap_or(config.run.seed);
+            Ok(sft::run(&config, seed, &args.out)?)
+        }
+        Command::Check(args) => check::run(&args.resolve()?),
+        Command::Report(args) => {
+            let dir = &args.run_dir;
+            report::folder::expect_run(dir).or_usage()?;
+            let summary = report::write_report(dir, &oracle::judge)?;
+            print!("{}", report::table::text(&summary));
+            println!("report: {}", dir.join("report.html").display());
+            Ok(())
+        }
+        Command::Sample(args) => Ok(sample::run(&args)?),
+        Command::Score(args) => score::run(&args),
+        Command::Logprobs(args) => logprobs::run(&args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Args::command(), "rubricon", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::FutureExt;
 use futures::stream::{self, StreamExt};
 use ledger::{AuditMoment, AuditPoint, Conditioning, Role};
 use proto::convert;
@@ -74,12 +75,14 @@ impl Audit {
 
     /// Samples the policy, and has some of the groups judged by each of `generators`.
     async fn of_policy(&self, generators: &[WeightRef]) -> AuditLine {
+        let calls: Vec<_> = self
+            .heldout
+            .iter()
+            .enumerate()
+            .map(|(index, prompt)| self.sample(index, prompt).boxed())
+            .collect();
         let sampled: Vec<Result<AuditGroup, CallError>> =
-            stream::iter(self.heldout.iter().enumerate())
-                .map(|(index, prompt)| self.sample(index, prompt))
-                .buffered(self.at_once(Role::Rollout))
-                .collect()
-                .await;
+            stream::iter(calls).buffered(self.at_once(Role::Rollout)).collect().await;
         let mut line = self.line();
         for group in sampled {
             match group {
@@ -120,12 +123,13 @@ impl Audit {
     async fn judge(&self, line: &mut AuditLine, generators: &[WeightRef]) {
         for &generator in generators {
             let count = self.matrix().min(line.groups.len());
+            let calls: Vec<_> = line.groups[..count]
+                .iter()
+                .enumerate()
+                .map(|(index, group)| self.evaluate(index, group, generator).boxed())
+                .collect();
             let judged: Vec<Result<AuditEvaluation, CallError>> =
-                stream::iter(line.groups[..count].iter().enumerate())
-                    .map(|(index, group)| self.evaluate(index, group, generator))
-                    .buffered(self.at_once(Role::Evaluator))
-                    .collect()
-                    .await;
+                stream::iter(calls).buffered(self.at_once(Role::Evaluator)).collect().await;
             for (group, evaluation) in line.groups.iter_mut().zip(judged) {
                 match evaluation {
                     Ok(evaluation) => group.evaluations.push(evaluation),
@@ -265,6 +269,10 @@ impl Audit {
             .filter(|s| s.role == role)
             .map(|s| s.slots);
         slots.sum::<usize>().max(1)
+    }
+
+    fn deadline(&self) -> Duration {
+        self.run.services.deadline()
     }
 
     fn matrix(&self) -> usize {

@@ -137,7 +137,7 @@ impl Engine {
     /// The number of token ids the model knows.
     #[must_use]
     pub fn vocab_size(&self) -> usize {
-        self.base.config.vocab_size
+        self.base.decoder.config().vocab_size
     }
 
     /// The wanted weights, ready to sample from, and the time it took to get them.

@@ -258,6 +258,7 @@ impl Service {
             .ok_or_else(|| Malformed::absent("generator"))?;
         let (weights, sampler, fetch) = engine.sampler(wanted).await?;
         let (writer, judge) = (Arc::clone(writer), Arc::clone(judge));
+        let eos = writer.eos();
         let (seed, count) = (Seed::from_u64(request.seed), request.rubrics as usize);
         let job = move || {
             let begin = Instant::now();
@@ -270,7 +271,7 @@ impl Service {
         let (sampled, rewards, model) = result?;
         let rollout = |sampled| {
             engine
-                .rollout(sampled, weights.version, writer.eos())
+                .rollout(sampled, weights.version, eos)
                 .into()
         };
         let kept = sampled

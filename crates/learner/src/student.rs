@@ -19,8 +19,15 @@ use weights::{Dtype, Kind, Publication, Tensor, WeightManifest, WeightStore, Wei
 /// Versions that stay available besides those a step asks to keep.
 const KEEP_LAST: usize = 3;
 
+/// Versions between two removals of old ones.
+const PRUNE_EVERY: u64 = 16;
+
 /// The key of a manifest's extra under which a step describes itself.
 const STEP: &str = "step";
+
+/// The key of a manifest's extra that holds names and shapes of the optimiser's tensors, which are
+/// kept in one: a hundred small files a step would cost more than the step's arithmetic.
+const LAYOUT: &str = "layout";
 
 /// An actor in training.
 #[derive(Debug)]
@@ -144,7 +151,7 @@ impl Student {
     ) -> Result<Self, StudentError> {
         let settings = Settings::of(actor, run);
         let lm = Lm::load(settings.model)?;
-        let model = weights::digest(lm.config.to_json().as_bytes());
+        let model = weights::digest(lm.decoder.config().to_json().as_bytes());
         let trainer = Trainer::new(lm.decoder, settings.trainer, compute);
         let publication = Publication {
             actor,
@@ -214,7 +221,10 @@ impl Student {
                 source,
             })?;
         self.current = Some(weights);
-        if let Err(error) = self.store.prune(KEEP_LAST, &step.keep) {
+        // Removing files is slow on some disks, so it is done for many versions at once.
+        if weights.version.0.is_multiple_of(PRUNE_EVERY)
+            && let Err(error) = self.store.prune(KEEP_LAST, &step.keep)
+        {
             tracing::warn!(%error, "old weights could not be removed");
         }
         Ok(Done {
@@ -290,7 +300,8 @@ impl Student {
         let state = match self.store.find(self.actor, base.version, Kind::Optimizer) {
             Ok(Some(manifest)) => Some(AdamWState {
                 steps: base.version.0,
-                tensors: self.read(&manifest).map_err(failed)?,
+                tensors: unpack(&manifest, &self.read(&manifest).map_err(failed)?)
+                    .ok_or(StudentError::NoOptimizer { base })?,
             }),
             Ok(None) if base.version == WeightVersion(0) => None,
             Ok(None) => return Err(StudentError::NoOptimizer { base }),
@@ -401,6 +412,31 @@ impl<'a> Settings<'a> {
             },
         }
     }
+}
+
+/// All tensors one after the other, and their names and shapes.
+fn pack(tensors: &[NamedTensor]) -> (NamedTensor, serde_json::Value) {
+    let layout: Vec<(&str, &[usize])> =
+        tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.shape.as_slice())).collect();
+    let bytes: Vec<u8> = tensors.iter().flat_map(|tensor| tensor.bytes.iter().copied()).collect();
+    let layout = serde_json::to_value(layout).expect("names and numbers have a form");
+    (NamedTensor { name: "adamw".to_owned(), shape: vec![bytes.len() / 4], bytes: bytes.into() }, layout)
+}
+
+/// The inverse of [`pack`]; nothing where bytes and layout do not fit together.
+fn unpack(manifest: &WeightManifest, packed: &[NamedTensor]) -> Option<Vec<NamedTensor>> {
+    let layout = manifest.extra.get(LAYOUT)?.clone();
+    let layout: Vec<(String, Vec<usize>)> = serde_json::from_value(layout).ok()?;
+    let mut bytes = packed.first()?.bytes.clone();
+    let mut tensors = Vec::new();
+    for (name, shape) in layout {
+        let length = 4 * shape.iter().product::<usize>();
+        if length > bytes.len() {
+            return None;
+        }
+        tensors.push(NamedTensor { name, shape, bytes: bytes.split_to(length) });
+    }
+    bytes.is_empty().then_some(tensors)
 }
 
 fn tensor(named: NamedTensor) -> Tensor {

@@ -44,6 +44,14 @@ impl TokenSet {
         Self(vec![0; vocab_size.div_ceil(8)])
     }
 
+    /// These ids of a vocabulary of `vocab_size`; ids outside of it are left out.
+    #[must_use]
+    pub fn of(vocab_size: usize, ids: impl IntoIterator<Item = u32>) -> Self {
+        let mut set = Self::empty(vocab_size);
+        ids.into_iter().filter(|&id| (id as usize) < vocab_size).for_each(|id| set.insert(id));
+        set
+    }
+
     /// Adds an id, which must be inside the vocabulary.
     pub fn insert(&mut self, id: u32) {
         self.0[id as usize / 8] |= 1 << (id % 8);

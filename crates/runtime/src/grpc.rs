@@ -190,9 +190,9 @@ impl Retry {
     ///
     /// # Errors
     /// With the last failure.
-    pub async fn run<T>(
+    pub async fn run<T, F: Future<Output = Result<T, CallError>>>(
         self,
-        mut attempt: impl AsyncFnMut() -> Result<T, CallError>,
+        mut attempt: impl FnMut() -> F,
     ) -> Result<T, CallError> {
         let mut wait = self.first_wait;
         for left in (0..self.attempts.max(1)).rev() {

@@ -4,6 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_stream::wrappers::SignalStream;
+use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Says that the process, or the part of it that holds a clone, is to stop.
@@ -52,15 +54,9 @@ impl Shutdown {
 /// # Errors
 /// When the signals cannot be listened to.
 pub async fn obey_signals(shutdown: Shutdown, grace: Duration) -> io::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let next = async || {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
-    let reason = patience(&shutdown, grace, next).await;
+    let interrupt = SignalStream::new(signal(SignalKind::interrupt())?);
+    let terminate = SignalStream::new(signal(SignalKind::terminate())?);
+    let reason = patience(&shutdown, grace, interrupt.merge(terminate)).await;
     tracing::error!(reason, "exit without finishing");
     std::process::exit(130)
 }
@@ -69,49 +65,40 @@ pub async fn obey_signals(shutdown: Shutdown, grace: Duration) -> io::Result<()>
 async fn patience(
     shutdown: &Shutdown,
     grace: Duration,
-    mut signal: impl AsyncFnMut(),
+    mut signals: impl Stream<Item = ()> + Unpin,
 ) -> &'static str {
     tokio::select! {
-        () = signal() => {
+        Some(()) = signals.next() => {
             tracing::info!(grace_seconds = grace.as_secs_f64(), "signal received, finishing");
         }
         () = shutdown.begun() => {}
     }
     shutdown.begin();
     tokio::select! {
-        () = signal() => "second signal",
+        Some(()) = signals.next() => "second signal",
         () = tokio::time::sleep(grace) => "grace period over",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::Notify;
-
     use super::*;
 
     const NEVER: Duration = Duration::from_secs(3600);
 
     #[tokio::test]
     async fn the_first_signal_begins_and_the_second_ends_patience() {
-        let (shutdown, signals) = (Shutdown::new(), Notify::new());
-        let begun = async {
-            signals.notify_one();
-            shutdown.begun().await;
-            signals.notify_one();
-        };
-        let (reason, ()) = tokio::join!(
-            patience(&shutdown, NEVER, async || signals.notified().await),
-            begun
-        );
+        let (shutdown, signals) = (Shutdown::new(), tokio_stream::iter([(), ()]));
+        let reason = patience(&shutdown, NEVER, signals).await;
+        assert!(shutdown.has_begun());
         assert_eq!(reason, "second signal");
     }
 
     #[tokio::test]
     async fn the_grace_period_ends_patience_however_the_shutdown_began() {
-        let (shutdown, signals) = (Shutdown::new(), Notify::new());
+        let (shutdown, signals) = (Shutdown::new(), tokio_stream::pending());
         shutdown.begin();
-        let reason = patience(&shutdown, Duration::ZERO, async || signals.notified().await).await;
+        let reason = patience(&shutdown, Duration::ZERO, signals).await;
         assert_eq!(reason, "grace period over");
     }
 

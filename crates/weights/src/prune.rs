@@ -66,6 +66,18 @@ impl WeightStore {
         Ok(pruned)
     }
 
+    /// Takes back a version that nobody may go on from: its manifests go, so its number is free.
+    ///
+    /// # Errors
+    /// [`WeightsError::Io`].
+    pub fn withdraw(&self, actor: Actor, version: WeightVersion) -> Result<(), WeightsError> {
+        // The weights first: without them the version is not out.
+        for kind in [Kind::Weights, Kind::Optimizer] {
+            remove(&self.manifest_path(actor, version, kind))?;
+        }
+        Ok(())
+    }
+
     fn kept(
         &self,
         actor: Actor,

@@ -14,7 +14,13 @@ pub(crate) fn exp(x: f32) -> f32 {
     let n = rounded - ROUND;
     let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, x));
     let mut p = 1.987_569_1e-4f32;
-    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+    for c in [
+        1.398_199_9e-3,
+        8.333_452e-3,
+        4.166_579_6e-2,
+        1.666_666_5e-1,
+        0.5,
+    ] {
         p = p.mul_add(r, c);
     }
     // 2^n: n goes to the place of the exponent, and the other bits fall off.

@@ -1,0 +1,88 @@
+//! How far something long has come: bars on a terminal, plain log lines elsewhere.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// Time between two lines where there is no terminal.
+const QUIET: Duration = Duration::from_secs(10);
+
+const BAR: &str = "{prefix:22} {bar:28} {pos:>4}/{len:4} {per_sec:>9} eta {eta:<4} {msg}";
+
+/// Standard error, shared by bars and log lines.
+#[derive(Debug, Clone)]
+pub struct Screen {
+    bars: Option<MultiProgress>,
+}
+
+impl Screen {
+    /// Standard error as it is.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { bars: io::stderr().is_terminal().then(MultiProgress::new) }
+    }
+
+    /// `total` units of work are to come.
+    #[must_use]
+    pub fn progress(&self, what: &str, total: u64) -> Progress {
+        let style = ProgressStyle::with_template(BAR);
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = self.bars.as_ref().map(|bars| {
+            bars.add(ProgressBar::new(total)).with_style(style).with_prefix(what.to_owned())
+        });
+        Progress { what: what.to_owned(), total, begun: Instant::now(), bar, said: None }
+    }
+}
+
+/// Log lines, between bars.
+impl Write for Screen {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &self.bars {
+            Some(bars) => bars.suspend(|| io::stderr().write(bytes)),
+            None => io::stderr().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// The progress of one stretch of work.
+#[derive(Debug)]
+pub struct Progress {
+    what: String,
+    total: u64,
+    begun: Instant,
+    bar: Option<ProgressBar>,
+    said: Option<Instant>,
+}
+
+impl Progress {
+    /// `done` units are done; `note` says what they came to.
+    pub fn at(&mut self, done: u64, note: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(note.to_owned());
+            bar.set_position(done);
+            return;
+        }
+        let due = self.said.is_none_or(|said| said.elapsed() >= QUIET) || done == self.total;
+        if due {
+            self.said = Some(Instant::now());
+            let seconds = self.begun.elapsed().as_secs_f64();
+            let rate = done as f64 / seconds;
+            let left = self.total.saturating_sub(done) as f64 / rate;
+            let (what, total) = (self.what.as_str(), self.total);
+            let (rate, left) = (format!("{rate:.2}"), format!("{left:.0}"));
+            tracing::info!(what, done, total, per_second = rate, seconds_left = left, "{note}");
+        }
+    }
+
+    /// The work is done, or given up.
+    pub fn finish(self) {
+        if let Some(bar) = &self.bar {
+            bar.finish();
+        }
+    }
+}
