@@ -24,10 +24,8 @@ const VOCAB: usize = 600;
 const STEPS: usize = 12;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut threads: Vec<usize> = std::env::args()
-        .skip(1)
-        .map(|arg| arg.parse())
-        .collect::<Result<_, _>>()?;
+    let mut threads: Vec<usize> =
+        std::env::args().skip(1).map(|arg| arg.parse()).collect::<Result<_, _>>()?;
     if threads.is_empty() {
         threads = vec![1, 2];
     }
@@ -58,12 +56,8 @@ fn step_ms(
     (prompt, completion): (usize, usize),
     kl_beta: f64,
 ) -> Result<f64, Box<dyn std::error::Error>> {
-    let objective = Objective {
-        clip_low: 0.2,
-        clip_high: 0.2,
-        kl_beta,
-        aggregation: Aggregation::Token,
-    };
+    let objective =
+        Objective { clip_low: 0.2, clip_high: 0.2, kl_beta, aggregation: Aggregation::Token };
     let mut trainer = Trainer::new(model.clone(), TrainerConfig::default(), compute.clone());
     let groups: Vec<TrainGroup> = (0..12).map(|id| group(id, prompt, completion)).collect();
     let mut times = Vec::new();
@@ -79,9 +73,7 @@ fn step_ms(
 fn group(id: u64, prompt: usize, completion: usize) -> TrainGroup {
     let seed = Seed::new(id, Stream::Data);
     let tokens = |child: u64, n: usize| -> Vec<u32> {
-        (0..n as u64)
-            .map(|i| seed.child(child).below(i, VOCAB as u64) as u32)
-            .collect()
+        (0..n as u64).map(|i| seed.child(child).below(i, VOCAB as u64) as u32).collect()
     };
     let rollout = |i: u64| Rollout {
         tokens: tokens(1 + i, completion),
@@ -105,23 +97,13 @@ fn sft_tokens_per_s(model: Decoder, compute: &Compute) -> Result<f64, lm::sft::S
     let seed = Seed::new(2, Stream::Data);
     let document = |i: u64| {
         let tokens = |from: u64, n: u64| -> Vec<u32> {
-            (from..from + n)
-                .map(|p| seed.child(i).below(p, VOCAB as u64) as u32)
-                .collect()
+            (from..from + n).map(|p| seed.child(i).below(p, VOCAB as u64) as u32).collect()
         };
-        Document {
-            prompt: tokens(0, 18),
-            completion: tokens(18, 30),
-        }
+        Document { prompt: tokens(0, 18), completion: tokens(18, 30) }
     };
     let documents: Vec<Document> = (0..500).map(document).collect();
-    let config = SftConfig {
-        steps: STEPS as u64,
-        ..SftConfig::default()
-    };
+    let config = SftConfig { steps: STEPS as u64, ..SftConfig::default() };
     let (mut tokens, start) = (0, Instant::now());
-    fine_tune(model, &documents, (&config, seed), compute, |progress| {
-        tokens += progress.tokens
-    })?;
+    fine_tune(model, &documents, (&config, seed), compute, |progress| tokens += progress.tokens)?;
     Ok(tokens as f64 / start.elapsed().as_secs_f64())
 }

@@ -88,12 +88,7 @@ impl Objective {
     /// The loss of one token and its slope.
     #[must_use]
     pub fn term(&self, token: Sampled) -> Term {
-        let Sampled {
-            learner,
-            rollout,
-            reference,
-            advantage,
-        } = token;
+        let Sampled { learner, rollout, reference, advantage } = token;
         let ratio = (learner - rollout).exp();
         let free = ratio * advantage;
         let held = ratio.clamp(1.0 - self.clip_low, 1.0 + self.clip_high) * advantage;
@@ -130,22 +125,13 @@ fn k3(log_ratio: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const OBJECTIVE: Objective = Objective {
-        clip_low: 0.2,
-        clip_high: 0.3,
-        kl_beta: 0.0,
-        aggregation: Aggregation::Token,
-    };
+    const OBJECTIVE: Objective =
+        Objective { clip_low: 0.2, clip_high: 0.3, kl_beta: 0.0, aggregation: Aggregation::Token };
 
     fn term(objective: Objective, ratio: f64, advantage: f64) -> Term {
         let rollout = -1.5;
         let learner = rollout + ratio.ln();
-        objective.term(Sampled {
-            learner,
-            rollout,
-            reference: None,
-            advantage,
-        })
+        objective.term(Sampled { learner, rollout, reference: None, advantage })
     }
 
     #[test]
@@ -161,65 +147,37 @@ mod tests {
             (1.5, 0.0, 0.0, 0.0, false),
         ] {
             let term = term(OBJECTIVE, ratio, advantage);
-            assert!(
-                (term.loss - loss).abs() < 1e-12,
-                "{ratio} {advantage}: {term:?}"
-            );
-            assert!(
-                (term.slope - slope).abs() < 1e-12,
-                "{ratio} {advantage}: {term:?}"
-            );
+            assert!((term.loss - loss).abs() < 1e-12, "{ratio} {advantage}: {term:?}");
+            assert!((term.slope - slope).abs() < 1e-12, "{ratio} {advantage}: {term:?}");
             assert_eq!(term.clipped, clipped, "{ratio} {advantage}");
         }
     }
 
     #[test]
     fn the_slope_is_the_derivative_of_the_loss() {
-        let objective = Objective {
-            kl_beta: 0.3,
-            ..OBJECTIVE
-        };
+        let objective = Objective { kl_beta: 0.3, ..OBJECTIVE };
         for learner in [-3.0, -1.9, -1.5, -1.4, -0.9] {
             for advantage in [-1.3, 0.0, 0.7] {
                 let at = |learner| {
                     let reference = Some(-1.2);
-                    objective.term(Sampled {
-                        learner,
-                        rollout: -1.5,
-                        reference,
-                        advantage,
-                    })
+                    objective.term(Sampled { learner, rollout: -1.5, reference, advantage })
                 };
                 let h = 1e-6;
                 let difference = (at(learner + h).loss - at(learner - h).loss) / (2.0 * h);
                 let slope = at(learner).slope;
-                assert!(
-                    (difference - slope).abs() < 1e-8,
-                    "{learner} {advantage}: {slope}"
-                );
+                assert!((difference - slope).abs() < 1e-8, "{learner} {advantage}: {slope}");
             }
         }
     }
 
     #[test]
     fn penalties_are_zero_at_home_and_positive_elsewhere() {
-        let objective = Objective {
-            kl_beta: 0.5,
-            ..OBJECTIVE
-        };
+        let objective = Objective { kl_beta: 0.5, ..OBJECTIVE };
         let at = |learner: f64| {
             let reference = Some(-1.0);
-            objective.term(Sampled {
-                learner,
-                rollout: -1.0,
-                reference,
-                advantage: 0.0,
-            })
+            objective.term(Sampled { learner, rollout: -1.0, reference, advantage: 0.0 })
         };
-        assert_eq!(
-            (at(-1.0).kl, at(-1.0).mismatch_kl, at(-1.0).loss),
-            (0.0, 0.0, 0.0)
-        );
+        assert_eq!((at(-1.0).kl, at(-1.0).mismatch_kl, at(-1.0).loss), (0.0, 0.0, 0.0));
         let lower = at(-2.0);
         // ln q - ln p is 1 for the reference, -1 for the sampler.
         assert!((lower.kl - (1f64.exp() - 2.0)).abs() < 1e-12);
@@ -229,19 +187,10 @@ mod tests {
 
     #[test]
     fn weights_add_up_to_one_over_a_step() {
-        let scale = Scale {
-            tokens: 10,
-            sequences: 3,
-        };
+        let scale = Scale { tokens: 10, sequences: 3 };
         for aggregation in [Aggregation::Token, Aggregation::Sequence] {
-            let objective = Objective {
-                aggregation,
-                ..OBJECTIVE
-            };
-            let total: f64 = [2, 3, 5]
-                .iter()
-                .map(|&n| n as f64 * objective.weight(n, scale))
-                .sum();
+            let objective = Objective { aggregation, ..OBJECTIVE };
+            let total: f64 = [2, 3, 5].iter().map(|&n| n as f64 * objective.weight(n, scale)).sum();
             assert!((total - 1.0).abs() < 1e-12, "{aggregation:?}");
         }
     }

@@ -28,12 +28,7 @@ pub struct AdamWConfig {
 
 impl Default for AdamWConfig {
     fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-            weight_decay: 0.0,
-        }
+        Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }
     }
 }
 
@@ -51,11 +46,7 @@ impl AdamW {
     #[must_use]
     pub fn new(config: AdamWConfig, parameters: &[Tensor<1>]) -> Self {
         let zeros = |parameter: &Tensor<1>| [parameter.zeros_like(), parameter.zeros_like()];
-        Self {
-            config,
-            steps: 0,
-            means: parameters.iter().map(zeros).collect(),
-        }
+        Self { config, steps: 0, means: parameters.iter().map(zeros).collect() }
     }
 
     /// The parameters after one step along the gradients.
@@ -66,12 +57,7 @@ impl AdamW {
         gradients: Gradients,
         lr: f64,
     ) -> Vec<Tensor<1>> {
-        let AdamWConfig {
-            beta1,
-            beta2,
-            epsilon,
-            weight_decay,
-        } = self.config;
+        let AdamWConfig { beta1, beta2, epsilon, weight_decay } = self.config;
         self.steps += 1;
         let t = self.steps as f64;
         let pace = lr / (1.0 - beta1.powf(t));
@@ -81,17 +67,10 @@ impl AdamW {
             let m = m * beta1 + g.clone() * (1.0 - beta1);
             let v = v * beta2 + g.square() * (1.0 - beta2);
             let root = v.clone().sqrt() / spread + epsilon;
-            (
-                w * (1.0 - lr * weight_decay) - m.clone() / root * pace,
-                [m, v],
-            )
+            (w * (1.0 - lr * weight_decay) - m.clone() / root * pace, [m, v])
         };
-        let (parameters, means) = parameters
-            .into_iter()
-            .zip(gradients.0)
-            .zip(means)
-            .map(update)
-            .unzip();
+        let (parameters, means) =
+            parameters.into_iter().zip(gradients.0).zip(means).map(update).unzip();
         self.means = means;
         parameters
     }
@@ -118,18 +97,11 @@ impl AdamW {
                 let data = means[i].clone().into_data_dtype(DType::F32);
                 let (bytes, shape, _) = data.into_parts();
                 let name = format!("{name}.{}", MEANS[i]);
-                NamedTensor {
-                    name,
-                    shape: shape.to_vec(),
-                    bytes: Bytes::copy_from_slice(&bytes),
-                }
+                NamedTensor { name, shape: shape.to_vec(), bytes: Bytes::copy_from_slice(&bytes) }
             })
         };
         let tensors = names.iter().zip(&self.means).flat_map(export).collect();
-        AdamWState {
-            steps: self.steps,
-            tensors,
-        }
+        AdamWState { steps: self.steps, tensors }
     }
 
     /// An optimiser of the same parameters with another memory, in any order.
@@ -137,11 +109,8 @@ impl AdamW {
     /// # Errors
     /// The first tensor that is missing, of another length or not expected.
     pub fn import(&self, names: &[String], state: AdamWState) -> Result<Self, TensorError> {
-        let mut left: HashMap<_, _> = state
-            .tensors
-            .into_iter()
-            .map(|tensor| (tensor.name.clone(), tensor))
-            .collect();
+        let mut left: HashMap<_, _> =
+            state.tensors.into_iter().map(|tensor| (tensor.name.clone(), tensor)).collect();
         let mut means = Vec::with_capacity(names.len());
         for (name, [m, v]) in names.iter().zip(&self.means) {
             let mut take = |i: usize, like: &Tensor<1>| {
@@ -155,11 +124,7 @@ impl AdamW {
         }
         match left.into_keys().min() {
             Some(name) => Err(TensorError::Unexpected { name }),
-            None => Ok(Self {
-                config: self.config,
-                steps: state.steps,
-                means,
-            }),
+            None => Ok(Self { config: self.config, steps: state.steps, means }),
         }
     }
 }
@@ -169,29 +134,15 @@ impl NamedTensor {
     fn flat(self, like: &Tensor<1>) -> Result<Tensor<1>, TensorError> {
         let (name, found, expected) = (self.name, self.shape, like.dims().to_vec());
         if found != expected {
-            return Err(TensorError::Shape {
-                name,
-                expected,
-                found,
-            });
+            return Err(TensorError::Shape { name, expected, found });
         }
         let length = expected[0] * size_of::<f32>();
         if self.bytes.len() != length {
-            return Err(TensorError::Length {
-                name,
-                expected: length,
-                found: self.bytes.len(),
-            });
+            return Err(TensorError::Length { name, expected: length, found: self.bytes.len() });
         }
         let (values, _) = self.bytes.as_chunks::<4>();
-        let values: Vec<f32> = values
-            .iter()
-            .map(|&value| f32::from_le_bytes(value))
-            .collect();
-        Ok(Tensor::from_data(
-            TensorData::new(values, expected),
-            &like.device(),
-        ))
+        let values: Vec<f32> = values.iter().map(|&value| f32::from_le_bytes(value)).collect();
+        Ok(Tensor::from_data(TensorData::new(values, expected), &like.device()))
     }
 }
 
@@ -248,10 +199,7 @@ mod tests {
     #[test]
     fn a_step_is_adamw_written_out() {
         let device = Device::flex();
-        let config = AdamWConfig {
-            weight_decay: 0.1,
-            ..AdamWConfig::default()
-        };
+        let config = AdamWConfig { weight_decay: 0.1, ..AdamWConfig::default() };
         let mut w = vec![Tensor::from_floats([1.0, -2.0], &device)];
         let mut adamw = AdamW::new(config, &w);
         let (mut want, mut m, mut v) = ([1.0f64, -2.0], [0.0; 2], [0.0; 2]);
@@ -259,33 +207,22 @@ mod tests {
             for i in 0..2 {
                 m[i] = 0.9 * m[i] + 0.1 * g[i];
                 v[i] = 0.999 * v[i] + 0.001 * g[i] * g[i];
-                let (mean, square) = (
-                    m[i] / (1.0 - 0.9f64.powi(t)),
-                    v[i] / (1.0 - 0.999f64.powi(t)),
-                );
+                let (mean, square) =
+                    (m[i] / (1.0 - 0.9f64.powi(t)), v[i] / (1.0 - 0.999f64.powi(t)));
                 want[i] = want[i] * (1.0 - 0.01 * 0.1) - 0.01 * mean / (square.sqrt() + 1e-8);
             }
             let g = Gradients(vec![Tensor::from_floats(g.map(|g| g as f32), &device)]);
             w = adamw.step(w, g, 0.01);
             let got = w[0].clone().into_data();
             for (got, want) in got.as_slice::<f32>().unwrap().iter().zip(want) {
-                assert!(
-                    (f64::from(*got) - want).abs() < 1e-6,
-                    "step {t}: {got} for {want}"
-                );
+                assert!((f64::from(*got) - want).abs() < 1e-6, "step {t}: {got} for {want}");
             }
         }
     }
 
     #[test]
     fn a_schedule_rises_then_takes_its_shape() {
-        let schedule = |shape| Schedule {
-            peak: 2.0,
-            warmup: 4,
-            total: 14,
-            shape,
-            floor: 0.1,
-        };
+        let schedule = |shape| Schedule { peak: 2.0, warmup: 4, total: 14, shape, floor: 0.1 };
         for (shape, rates) in [
             (Shape::Constant, [0.5, 2.0, 2.0, 2.0, 2.0, 2.0]),
             (Shape::Linear, [0.5, 2.0, 2.0, 1.1, 0.2, 0.2]), // halfway: 2 (.1 + .9 / 2)
@@ -297,9 +234,6 @@ mod tests {
             }
         }
         let quarter = schedule(Shape::Cosine).at(4 + 5 / 2);
-        assert!(
-            (quarter - 2.0 * (0.1 + 0.9 * 0.904_508_497)).abs() < 1e-8,
-            "{quarter}"
-        );
+        assert!((quarter - 2.0 * (0.1 + 0.9 * 0.904_508_497)).abs() < 1e-8, "{quarter}");
     }
 }

@@ -53,10 +53,8 @@ pub fn differentiate<E>(
     let p = log_p.clone().exp();
     // A forbidden token adds 0 times a large number to the entropy, not 0 times infinity.
     let entropies = -(p.clone() * log_p.clone().clamp_min(f32::MIN)).sum_dim(1);
-    let readout = Readout {
-        logprobs: floats(log_p.gather(1, chosen.clone())),
-        entropies: floats(entropies),
-    };
+    let readout =
+        Readout { logprobs: floats(log_p.gather(1, chosen.clone())), entropies: floats(entropies) };
     let slopes = slopes(readout)?;
     // d logprob / d scores = (1 at the target) - p, so the graph starts below the softmax.
     let slopes = TensorData::new(slopes, [example.targets.tokens.len(), 1]);
@@ -78,17 +76,12 @@ pub fn sum<T: Send, E: Send>(
     let sum = Mutex::new(InOrder::default());
     let said = compute.map((0..n).collect(), |i| {
         let (said, gradients) = part(i)?;
-        sum.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .add(i, gradients);
+        sum.lock().unwrap_or_else(PoisonError::into_inner).add(i, gradients);
         Ok(said)
     });
     let said = said.into_iter().collect::<Result<_, E>>()?;
     let sum = sum.into_inner().unwrap_or_else(PoisonError::into_inner).sum;
-    Ok((
-        said,
-        sum.expect("there is at least one part, and none failed"),
-    ))
+    Ok((said, sum.expect("there is at least one part, and none failed")))
 }
 
 /// A sum whose terms may come in any order and are added in theirs.
@@ -130,23 +123,14 @@ impl Gradients {
 
     /// The gradients of `loss` in the parameters of the replica it was computed with.
     fn of(loss: &Tensor<1>, replica: &Decoder) -> Self {
-        let mut take = Take {
-            tape: loss.backward(),
-            taken: Vec::new(),
-        };
+        let mut take = Take { tape: loss.backward(), taken: Vec::new() };
         replica.visit(&mut take);
         Self(take.taken)
     }
 
     /// Adds the gradients of another part of the same loss.
     fn plus(self, other: Self) -> Self {
-        Self(
-            self.0
-                .into_iter()
-                .zip(other.0)
-                .map(|(a, b)| a + b)
-                .collect(),
-        )
+        Self(self.0.into_iter().zip(other.0).map(|(a, b)| a + b).collect())
     }
 
     /// Shortens gradients whose length all together is `norm` to `most`, as PyTorch's
@@ -202,9 +186,8 @@ impl ModuleVisitor for Take {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let leaf = param.val();
         // A parameter the loss does not reach has no entry.
-        let gradient = leaf
-            .grad_remove(&mut self.tape)
-            .unwrap_or_else(|| leaf.inner().zeros_like());
+        let gradient =
+            leaf.grad_remove(&mut self.tape).unwrap_or_else(|| leaf.inner().zeros_like());
         self.taken.push(gradient.flatten(0, D - 1));
     }
 }
@@ -241,10 +224,7 @@ struct Replace(std::vec::IntoIter<Tensor<1>>);
 
 impl ModuleMapper for Replace {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let value = self
-            .0
-            .next()
-            .expect("as many values as the model has parameters");
+        let value = self.0.next().expect("as many values as the model has parameters");
         param.map(|old| value.reshape(old.dims()))
     }
 }

@@ -127,39 +127,22 @@ pub fn fine_tune(
     };
     let mut model = model;
     let mut optimizer = AdamW::new(config.adamw, &replica::parameters(&model));
-    let mut order = Order {
-        documents,
-        seed,
-        epoch: 0,
-        left: Vec::new(),
-    };
+    let mut order = Order { documents, seed, epoch: 0, left: Vec::new() };
     for step in 0..config.steps {
-        let rows: Vec<Row> = (0..config.rows_per_step)
-            .map(|_| order.row(config.row_tokens))
-            .collect();
-        let rows: Vec<LearntRow> = rows
-            .iter()
-            .map(|row| LearntRow::new(row, config.whole_document))
-            .collect();
+        let rows: Vec<Row> =
+            (0..config.rows_per_step).map(|_| order.row(config.row_tokens)).collect();
+        let rows: Vec<LearntRow> =
+            rows.iter().map(|row| LearntRow::new(row, config.whole_document)).collect();
         let (loss, gradients) = gradients(&model, &rows, compute);
         let grad_norm = gradients.norm();
         if !(loss.is_finite() && grad_norm.is_finite()) {
-            return Err(SftError::NotFinite {
-                step: step + 1,
-                loss,
-                grad_norm,
-            });
+            return Err(SftError::NotFinite { step: step + 1, loss, grad_norm });
         }
         let gradients = gradients.cut(grad_norm, config.max_grad_norm);
         let parameters = optimizer.step(replica::parameters(&model), gradients, schedule.at(step));
         model = replica::with_parameters(model, parameters);
         let tokens = rows.iter().map(|row| row.row.len()).sum();
-        progress(SftProgress {
-            step: step + 1,
-            loss,
-            grad_norm,
-            tokens,
-        });
+        progress(SftProgress { step: step + 1, loss, grad_norm, tokens });
     }
     Ok(model)
 }
@@ -183,10 +166,7 @@ impl<'a> Order<'a> {
         let mut length = 0;
         loop {
             if self.left.is_empty() {
-                self.left = self
-                    .seed
-                    .child(self.epoch)
-                    .permutation(self.documents.len());
+                self.left = self.seed.child(self.epoch).permutation(self.documents.len());
                 self.epoch += 1;
             }
             let Some(&next) = self.left.last() else {
@@ -211,19 +191,16 @@ struct LearntRow {
 
 impl LearntRow {
     fn new(documents: &[&Document], whole: bool) -> Self {
-        let texts: Vec<Vec<u32>> = documents
-            .iter()
-            .map(|d| [d.prompt.as_slice(), &d.completion].concat())
-            .collect();
+        let texts: Vec<Vec<u32>> =
+            documents.iter().map(|d| [d.prompt.as_slice(), &d.completion].concat()).collect();
         let row = Packed::documents(&texts).expect("documents with a token to learn are not empty");
         let mut targets = Targets::default();
         let mut start = 0;
         for (document, text) in documents.iter().zip(&texts) {
             let first = if whole { 1 } else { document.prompt.len() };
-            for i in first..text.len() {
-                targets.predictors.push((start + i - 1) as u32);
-                targets.tokens.push(text[i]);
-            }
+            let predictors = start + first - 1..start + text.len() - 1;
+            targets.predictors.extend(predictors.map(|i| i as u32));
+            targets.tokens.extend(&text[first..]);
             start += text.len();
         }
         Self { row, targets }
@@ -237,17 +214,9 @@ fn gradients(model: &Decoder, rows: &[LearntRow], compute: &Compute) -> (f64, Gr
     let part = |i: usize| {
         let LearntRow { row, targets } = &rows[i];
         let mut loss = 0.0;
-        let example = Example {
-            row,
-            targets,
-            scoring: Scoring::default(),
-        };
+        let example = Example { row, targets, scoring: Scoring::default() };
         let gradients = replica::differentiate(model, &example, |readout| {
-            loss = readout
-                .logprobs
-                .iter()
-                .map(|&logprob| slope * f64::from(logprob))
-                .sum();
+            loss = readout.logprobs.iter().map(|&logprob| slope * f64::from(logprob)).sum();
             Ok::<_, std::convert::Infallible>(vec![slope as f32; readout.logprobs.len()])
         })?;
         Ok((loss, gradients))
@@ -261,10 +230,7 @@ fn check(documents: &[Document], model: &Decoder, whole: bool) -> Result<(), Sft
     let config = model.config();
     for (index, Document { prompt, completion }) in documents.iter().enumerate() {
         let problem = |problem| Err(SftError::Document { index, problem });
-        let (length, most) = (
-            prompt.len() + completion.len(),
-            config.max_position_embeddings,
-        );
+        let (length, most) = (prompt.len() + completion.len(), config.max_position_embeddings);
         if length > most {
             return problem(format!("{length} tokens, expected at most {most}"));
         }
@@ -274,20 +240,10 @@ fn check(documents: &[Document], model: &Decoder, whole: bool) -> Result<(), Sft
                 "a prompt of {p} tokens and a completion of {c}, expected something to learn"
             ));
         }
-        let unknown = prompt
-            .iter()
-            .chain(completion)
-            .find(|&&id| id as usize >= config.vocab_size);
+        let unknown = prompt.iter().chain(completion).find(|&&id| id as usize >= config.vocab_size);
         if let Some(id) = unknown {
-            return problem(format!(
-                "token {id}, expected ids below {}",
-                config.vocab_size
-            ));
+            return problem(format!("token {id}, expected ids below {}", config.vocab_size));
         }
     }
-    if documents.is_empty() {
-        Err(SftError::Empty)
-    } else {
-        Ok(())
-    }
+    if documents.is_empty() { Err(SftError::Empty) } else { Ok(()) }
 }

@@ -16,9 +16,8 @@ pub const ANSWER: &str = "<ans>";
 /// A rubric follows.
 pub const RUBRIC: &str = "<rub>";
 /// Weights of rubric items, with their sign.
-pub const WEIGHTS: [&str; 10] = [
-    "<+1>", "<+2>", "<+3>", "<+4>", "<+5>", "<-1>", "<-2>", "<-3>", "<-4>", "<-5>",
-];
+pub const WEIGHTS: [&str; 10] =
+    ["<+1>", "<+2>", "<+3>", "<+4>", "<+5>", "<-1>", "<-2>", "<-3>", "<-4>", "<-5>"];
 
 /// All special tokens, in the order of their ids.
 #[must_use]
@@ -53,11 +52,7 @@ pub enum TemplateError {
 /// # Errors
 /// A tokenizer without the special tokens, or one that cannot spell the text.
 pub fn policy_prompt(tokenizer: &Tokenizer, prompt: &str) -> Result<Vec<u32>, TemplateError> {
-    Ok(Layout::new(tokenizer)
-        .special(BOS)?
-        .text(prompt)?
-        .special(ANSWER)?
-        .tokens)
+    Ok(Layout::new(tokenizer).special(BOS)?.text(prompt)?.special(ANSWER)?.tokens)
 }
 
 /// The generator's view of a prompt and its group; the rubric follows.
@@ -78,10 +73,8 @@ pub fn generator_prompt(
     let mut layout = Layout::new(tokenizer).special(BOS)?.text(prompt)?;
     match input {
         GroupInput::Digest(counts) => {
-            let words: Vec<String> = counts
-                .iter()
-                .map(|(check, count)| format!("{check} {count}"))
-                .collect();
+            let words: Vec<String> =
+                counts.iter().map(|(check, count)| format!("{check} {count}")).collect();
             layout = layout.special(ANSWER)?.text(&words.join(" "))?;
         }
         GroupInput::Raw(completions) => {
@@ -101,18 +94,11 @@ struct Layout<'a> {
 
 impl<'a> Layout<'a> {
     fn new(tokenizer: &'a Tokenizer) -> Self {
-        Self {
-            tokenizer,
-            tokens: Vec::new(),
-        }
+        Self { tokenizer, tokens: Vec::new() }
     }
 
     fn special(mut self, name: &'static str) -> Result<Self, TemplateError> {
-        self.tokens.push(
-            self.tokenizer
-                .id(name)
-                .ok_or(TemplateError::NoSpecial(name))?,
-        );
+        self.tokens.push(self.tokenizer.id(name).ok_or(TemplateError::NoSpecial(name))?);
         Ok(self)
     }
 
@@ -136,10 +122,7 @@ mod tests {
         let id = |name| t.id(name).unwrap();
         let text = |text| t.encode(text).unwrap();
         let raw = [String::from("Hi <rub>"), String::new()];
-        let digest = [
-            (String::from("greets Mia"), 5),
-            (String::from("has rain"), 8),
-        ];
+        let digest = [(String::from("greets Mia"), 5), (String::from("has rain"), 8)];
         let cases = [
             (
                 generator_prompt(&t, "p", GroupInput::Raw(&raw)),
@@ -165,10 +148,7 @@ mod tests {
                 generator_prompt(&t, "p", GroupInput::PromptOnly),
                 vec![vec![id(BOS)], text("p"), vec![id(RUBRIC)]],
             ),
-            (
-                policy_prompt(&t, "<eos>"),
-                vec![vec![id(BOS)], text("<eos>"), vec![id(ANSWER)]],
-            ),
+            (policy_prompt(&t, "<eos>"), vec![vec![id(BOS)], text("<eos>"), vec![id(ANSWER)]]),
         ];
         for (got, expected) in cases {
             assert_eq!(got.unwrap(), expected.concat());
@@ -180,9 +160,6 @@ mod tests {
     fn a_foreign_tokenizer_is_named() {
         let t = Tokenizer::train(&["a"], 300, &[BOS]).unwrap();
         let error = policy_prompt(&t, "a").unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "cannot lay out a prompt: the tokenizer has no special token <ans>"
-        );
+        assert_eq!(error, "cannot lay out a prompt: the tokenizer has no special token <ans>");
     }
 }

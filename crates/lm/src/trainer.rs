@@ -40,10 +40,7 @@ pub struct TrainerConfig {
 
 impl Default for TrainerConfig {
     fn default() -> Self {
-        Self {
-            adamw: AdamWConfig::default(),
-            max_grad_norm: 1.0,
-        }
+        Self { adamw: AdamWConfig::default(), max_grad_norm: 1.0 }
     }
 }
 
@@ -104,13 +101,7 @@ impl Trainer {
     pub fn new(model: Decoder, config: TrainerConfig, compute: Arc<Compute>) -> Self {
         let optimizer = AdamW::new(config.adamw, &replica::parameters(&model));
         let max_grad_norm = config.max_grad_norm;
-        Self {
-            reference: model.clone(),
-            model,
-            optimizer,
-            max_grad_norm,
-            compute,
-        }
+        Self { reference: model.clone(), model, optimizer, max_grad_norm, compute }
     }
 
     /// The same with another reference.
@@ -153,10 +144,8 @@ impl Trainer {
         objective: &Objective,
     ) -> Result<(StepMetrics, Gradients), TrainError> {
         for group in groups {
-            check(group, &self.model).map_err(|problem| TrainError::Group {
-                group: group.id,
-                problem,
-            })?;
+            check(group, &self.model)
+                .map_err(|problem| TrainError::Group { group: group.id, problem })?;
         }
         let scale = Scale {
             tokens: groups.iter().map(TrainGroup::completion_tokens).sum(),
@@ -216,42 +205,21 @@ impl Trainer {
         objective: &Objective,
         scale: Scale,
     ) -> Result<(Tally, Gradients), TrainError> {
-        let completions: Vec<&[u32]> = group
-            .rollouts
-            .iter()
-            .map(|rollout| rollout.tokens.as_slice())
-            .collect();
-        let row = Packed::group(&group.prompt, &completions).map_err(|e| TrainError::Group {
-            group: group.id,
-            problem: e.to_string(),
-        })?;
+        let completions: Vec<&[u32]> =
+            group.rollouts.iter().map(|rollout| rollout.tokens.as_slice()).collect();
+        let row = Packed::group(&group.prompt, &completions)
+            .map_err(|e| TrainError::Group { group: group.id, problem: e.to_string() })?;
         let targets = row.targets();
         let allowed = allowed(&group.rollouts, self.model.config().vocab_size);
-        let scoring = Scoring {
-            temperature: f64::from(group.temperature),
-            allowed: &allowed,
-        };
-        let reference = (objective.kl_beta != 0.0).then(|| {
-            floats(logprobs::token_logprobs(
-                &self.reference,
-                &row,
-                &targets,
-                &scoring,
-            ))
-        });
-        let example = Example {
-            row: &row,
-            targets: &targets,
-            scoring,
-        };
+        let scoring = Scoring { temperature: f64::from(group.temperature), allowed: &allowed };
+        let reference = (objective.kl_beta != 0.0)
+            .then(|| floats(logprobs::token_logprobs(&self.reference, &row, &targets, &scoring)));
+        let example = Example { row: &row, targets: &targets, scoring };
         let mut tally = Tally::default();
         let gradients = replica::differentiate(&self.model, &example, |readout| {
             let (sums, slopes) = terms(group, &readout, reference.as_deref(), (objective, scale));
             if !sums.loss.is_finite() {
-                return Err(TrainError::Loss {
-                    group: group.id,
-                    loss: sums.loss,
-                });
+                return Err(TrainError::Loss { group: group.id, loss: sums.loss });
             }
             tally = sums;
             Ok(slopes)
@@ -363,36 +331,18 @@ fn check(group: &TrainGroup, model: &Decoder) -> Result<(), String> {
         ));
     }
     if !(group.temperature > 0.0 && group.temperature.is_finite()) {
-        return Err(format!(
-            "temperature is {}, expected a positive number",
-            group.temperature
-        ));
+        return Err(format!("temperature is {}, expected a positive number", group.temperature));
     }
-    if let Some(advantage) = group
-        .advantages
-        .iter()
-        .find(|advantage| !advantage.is_finite())
-    {
-        return Err(format!(
-            "an advantage is {advantage}, expected a finite number"
-        ));
+    if let Some(advantage) = group.advantages.iter().find(|advantage| !advantage.is_finite()) {
+        return Err(format!("an advantage is {advantage}, expected a finite number"));
     }
     let texts = || std::iter::once(&group.prompt).chain(group.rollouts.iter().map(|r| &r.tokens));
-    if let Some(id) = texts()
-        .flatten()
-        .find(|&&id| id as usize >= config.vocab_size)
-    {
-        return Err(format!(
-            "token {id}, expected ids below vocab_size {}",
-            config.vocab_size
-        ));
+    if let Some(id) = texts().flatten().find(|&&id| id as usize >= config.vocab_size) {
+        return Err(format!("token {id}, expected ids below vocab_size {}", config.vocab_size));
     }
     for (i, rollout) in group.rollouts.iter().enumerate() {
-        let (n, logprobs, sets) = (
-            rollout.tokens.len(),
-            rollout.logprobs.len(),
-            rollout.allowed.len(),
-        );
+        let (n, logprobs, sets) =
+            (rollout.tokens.len(), rollout.logprobs.len(), rollout.allowed.len());
         if logprobs != n || ![0, n].contains(&sets) {
             return Err(format!(
                 "rollout {i} has {n} tokens, {logprobs} log-probabilities and {sets} allowed sets, \
@@ -404,21 +354,14 @@ fn check(group: &TrainGroup, model: &Decoder) -> Result<(), String> {
                 "rollout {i} has a log-probability of {logprob}, expected a finite number"
             ));
         }
-        let forbidden = rollout
-            .tokens
-            .iter()
-            .zip(&rollout.allowed)
-            .position(|(&id, set)| !set.contains(id));
+        let forbidden =
+            rollout.tokens.iter().zip(&rollout.allowed).position(|(&id, set)| !set.contains(id));
         if let Some(at) = forbidden {
-            return Err(format!(
-                "token {at} of rollout {i} is not in its own allowed set"
-            ));
+            return Err(format!("token {at} of rollout {i} is not in its own allowed set"));
         }
         let (length, most) = (group.prompt.len() + n, config.max_position_embeddings);
         if length > most {
-            return Err(format!(
-                "rollout {i} ends at {length} tokens, expected at most {most}"
-            ));
+            return Err(format!("rollout {i} ends at {length} tokens, expected at most {most}"));
         }
     }
     Ok(())

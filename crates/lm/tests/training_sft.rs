@@ -1,5 +1,7 @@
 //! Supervised fine-tuning learns what it is shown, and the same on any number of threads.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail here")]
+
 use lm::Device;
 use lm::compute::Compute;
 use lm::config::ModelConfig;
@@ -22,9 +24,7 @@ fn model() -> Decoder {
 fn copies(n: u64) -> Vec<Document> {
     let seed = Seed::new(SEED, Stream::Data);
     let document = |i: u64| {
-        let symbols: Vec<u32> = (0..3)
-            .map(|p| 3 + seed.child(i).below(p, 21) as u32)
-            .collect();
+        let symbols: Vec<u32> = (0..3).map(|p| 3 + seed.child(i).below(p, 21) as u32).collect();
         Document {
             prompt: [symbols.as_slice(), &[2]].concat(),
             completion: [symbols.as_slice(), &[EOS]].concat(),
@@ -37,13 +37,8 @@ fn train(config: &SftConfig, threads: usize) -> (Decoder, Vec<SftProgress>) {
     let compute = Compute::new(threads).unwrap();
     let mut log = Vec::new();
     let seed = Seed::new(SEED, Stream::Data).child(1);
-    let trained = fine_tune(
-        model(),
-        &copies(2000),
-        (config, seed),
-        &compute,
-        |progress| log.push(progress),
-    );
+    let trained =
+        fine_tune(model(), &copies(2000), (config, seed), &compute, |progress| log.push(progress));
     (trained.unwrap(), log)
 }
 
@@ -79,12 +74,7 @@ fn a_copying_task_is_learnt() {
 
 #[test]
 fn the_number_of_threads_does_not_show_in_a_single_bit() {
-    let config = SftConfig {
-        steps: 3,
-        row_tokens: 64,
-        rows_per_step: 5,
-        ..SftConfig::default()
-    };
+    let config = SftConfig { steps: 3, row_tokens: 64, rows_per_step: 5, ..SftConfig::default() };
     let (one, log) = train(&config, 1);
     let (three, log3) = train(&config, 3);
     assert_eq!(log, log3);
@@ -111,44 +101,20 @@ fn a_row_is_filled_to_its_length_and_prompts_count_only_when_asked() {
 
 #[test]
 fn documents_that_cannot_be_learnt_are_named() {
-    let good = Document {
-        prompt: vec![3],
-        completion: vec![4],
-    };
+    let good = Document { prompt: vec![3], completion: vec![4] };
     let document = |prompt: &[u32], completion: &[u32]| {
-        vec![
-            good.clone(),
-            Document {
-                prompt: prompt.to_vec(),
-                completion: completion.to_vec(),
-            },
-        ]
+        vec![good.clone(), Document { prompt: prompt.to_vec(), completion: completion.to_vec() }]
     };
     for (documents, expected) in [
         (Vec::new(), "there are no documents, expected at least one"),
-        (
-            document(&[], &[3]),
-            "document 1: a prompt of 0 tokens and a completion of 1",
-        ),
-        (
-            document(&[3], &[]),
-            "document 1: a prompt of 1 tokens and a completion of 0",
-        ),
-        (
-            document(&[3], &[24]),
-            "document 1: token 24, expected ids below 24",
-        ),
-        (
-            document(&[3; 30], &[4; 3]),
-            "document 1: 33 tokens, expected at most 32",
-        ),
+        (document(&[], &[3]), "document 1: a prompt of 0 tokens and a completion of 1"),
+        (document(&[3], &[]), "document 1: a prompt of 1 tokens and a completion of 0"),
+        (document(&[3], &[24]), "document 1: token 24, expected ids below 24"),
+        (document(&[3; 30], &[4; 3]), "document 1: 33 tokens, expected at most 32"),
     ] {
         let compute = Compute::new(1).unwrap();
         let config = (&SftConfig::default(), Seed::new(SEED, Stream::Data));
         let error = fine_tune(model(), &documents, config, &compute, |_| ()).unwrap_err();
-        assert!(
-            error.to_string().contains(expected),
-            "{error} should contain {expected:?}"
-        );
+        assert!(error.to_string().contains(expected), "{error} should contain {expected:?}");
     }
 }

@@ -29,21 +29,12 @@ impl Mask {
             Some(*end - segment.len()..*end)
         });
         let kernel = Attend {
-            prefix: row
-                .segments()
-                .iter()
-                .take_while(|&&id| id == PREFIX)
-                .count(),
+            prefix: row.segments().iter().take_while(|&&id| id == PREFIX).count(),
             segments: ends.collect(),
             heads: config.num_attention_heads,
             kv_heads: config.num_key_value_heads,
         };
-        Self {
-            row: row.clone(),
-            kernel,
-            head_dim: config.head_dim(),
-            bias: OnceCell::new(),
-        }
+        Self { row: row.clone(), kernel, head_dim: config.head_dim(), bias: OnceCell::new() }
     }
 
     /// `softmax(query key^T) value` for queries `[S, heads * head_dim]`, which come scaled, and
@@ -64,10 +55,7 @@ impl Mask {
             let mask = self.row.mask(&query.device()).unsqueeze::<3>();
             mask.repeat(&[heads, 1, 1]).reshape([kv, heads / kv * s, s])
         });
-        let query = query
-            .reshape([s, heads, d])
-            .swap_dims(0, 1)
-            .reshape([kv, heads / kv * s, d]);
+        let query = query.reshape([s, heads, d]).swap_dims(0, 1).reshape([kv, heads / kv * s, d]);
         let key = key.reshape([s, kv, d]).permute([1, 2, 0]);
         let value = value.reshape([s, kv, d]).swap_dims(0, 1);
         let weights = activation::softmax(query.matmul(key) + bias.clone(), 2);
@@ -96,9 +84,7 @@ impl Attend {
     fn views(&self) -> impl Iterator<Item = (usize, Range<usize>, Range<usize>)> {
         self.segments.iter().flat_map(|segment| {
             let prefix = self.prefix.min(segment.start);
-            segment
-                .clone()
-                .map(move |i| (i, 0..prefix, segment.start..i + 1))
+            segment.clone().map(move |i| (i, 0..prefix, segment.start..i + 1))
         })
     }
 }
@@ -110,10 +96,7 @@ impl Kernel<3> for Attend {
         let views: Vec<_> = self.views().collect();
         let (dim, shared) = self.sizes(query.len() / views.len());
         let kv = |head: usize, j: usize| place(dim, j * self.kv_heads + head / shared);
-        let seen = views
-            .iter()
-            .map(|(_, prefix, own)| prefix.len() + own.len())
-            .sum::<usize>();
+        let seen = views.iter().map(|(_, prefix, own)| prefix.len() + own.len()).sum::<usize>();
         let mut context = vec![0.0; query.len()];
         let mut saved = vec![0.0; seen * self.heads];
         let mut rest = saved.as_mut_slice();
@@ -187,9 +170,7 @@ fn place(dim: usize, index: usize) -> Range<usize> {
 /// Turns scores into weights that add up to one.
 #[inline(always)]
 fn softmax(scores: &mut [f32]) {
-    let most = scores
-        .iter()
-        .fold(f32::NEG_INFINITY, |most, score| most.max(*score));
+    let most = scores.iter().fold(f32::NEG_INFINITY, |most, score| most.max(*score));
     for score in &mut *scores {
         *score = exp(*score - most);
     }

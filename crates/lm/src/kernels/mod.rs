@@ -53,14 +53,8 @@ fn apply<const N: usize, K: Kernel<N>>(
         let inputs = all(inputs.map(|input| input.try_into_primitive::<Flex>().ok()))?;
         let inputs = inputs.map(|input| input.to_contiguous());
         let inputs = inputs.each_ref().map(values);
-        let (output, _) = Arch::new().dispatch(Through {
-            kernel: &kernel,
-            inputs,
-        });
-        return Some(Tensor::from_data(
-            TensorData::new(output, shape),
-            &Default::default(),
-        ));
+        let (output, _) = Arch::new().dispatch(Through { kernel: &kernel, inputs });
+        return Some(Tensor::from_data(TensorData::new(output, shape), &Default::default()));
     }
     let inputs = inputs.map(|input| input.autodiff().try_into_primitive::<Autodiff<Flex>>().ok());
     let parts = all(inputs)?.map(|input| input.into_parts());
@@ -71,23 +65,13 @@ fn apply<const N: usize, K: Kernel<N>>(
     }
     let nodes: [_; N] = nodes.try_into().expect("one node per input");
     let inputs = std::array::from_fn(|i| values(&matrices[i]));
-    let (output, saved) = Arch::new().dispatch(Through {
-        kernel: &kernel,
-        inputs,
-    });
+    let (output, saved) = Arch::new().dispatch(Through { kernel: &kernel, inputs });
     let output = FlexTensor::from_data(TensorData::new(output, shape));
-    let step = Step::<K>(PhantomData)
-        .prepare::<NoCheckpointing>(nodes)
-        .compute_bound();
+    let step = Step::<K>(PhantomData).prepare::<NoCheckpointing>(nodes).compute_bound();
     let output = match step.stateful() {
-        OpsKind::Tracked(step) => step.finish(
-            State {
-                kernel,
-                inputs: matrices.into(),
-                saved: saved.into(),
-            },
-            output,
-        ),
+        OpsKind::Tracked(step) => {
+            step.finish(State { kernel, inputs: matrices.into(), saved: saved.into() }, output)
+        }
         OpsKind::UnTracked(step) => step.finish(output),
     };
     Some(Tensor::from_primitive::<Autodiff<Flex>>(output))
@@ -113,20 +97,11 @@ impl<const N: usize, K: Kernel<N>> Backward<Flex, N> for Step<K> {
         gradients: &mut Gradients,
         _checkpointer: &mut Checkpointer,
     ) {
-        let State {
-            kernel,
-            inputs,
-            saved,
-        } = ops.state;
+        let State { kernel, inputs, saved } = ops.state;
         let gradient = gradients.consume::<Flex>(&ops.node).to_contiguous();
         let matrices = std::array::from_fn(|i| values(&inputs[i]));
         let (kernel, gradient) = (&kernel, values(&gradient));
-        let back = Back {
-            kernel,
-            inputs: matrices,
-            saved: &saved,
-            gradient,
-        };
+        let back = Back { kernel, inputs: matrices, saved: &saved, gradient };
         let found = Arch::new().dispatch(back);
         for ((parent, input), found) in ops.parents.into_iter().zip(inputs.iter()).zip(found) {
             if let Some(parent) = parent {
@@ -143,9 +118,7 @@ fn all<T, const N: usize>(options: [Option<T>; N]) -> Option<[T; N]> {
 }
 
 fn values(matrix: &FlexTensor) -> &[f32] {
-    matrix
-        .as_slice()
-        .expect("models are f32 and their matrices were laid out row by row")
+    matrix.as_slice().expect("models are f32 and their matrices were laid out row by row")
 }
 
 /// The way through a kernel, compiled for the widest vectors of this processor. A closure in its

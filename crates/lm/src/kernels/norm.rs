@@ -50,10 +50,7 @@ impl Kernel<2> for RmsNorm {
     ) -> [Vec<f32>; 2] {
         let width = weight.len();
         let (mut dx, mut dw) = (vec![0.0; x.len()], vec![0.0; width]);
-        let rows = x
-            .chunks_exact(width)
-            .zip(gradient.chunks_exact(width))
-            .zip(scales);
+        let rows = x.chunks_exact(width).zip(gradient.chunks_exact(width)).zip(scales);
         for (dx, ((x, g), &s)) in dx.chunks_exact_mut(width).zip(rows) {
             for (dx, (g, w)) in dx.iter_mut().zip(g.iter().zip(weight)) {
                 *dx = g * w;

@@ -10,10 +10,7 @@ use crate::packed::Packed;
 fn random(child: u64, shape: [usize; 2]) -> Tensor<2> {
     let seed = Seed::new(1, Stream::Data).child(child);
     let values = (0..shape[0] * shape[1]).map(|i| seed.uniform(i as u64) as f32 * 4.0 - 2.0);
-    Tensor::from_data(
-        TensorData::new(values.collect::<Vec<_>>(), shape),
-        &Device::flex(),
-    )
+    Tensor::from_data(TensorData::new(values.collect::<Vec<_>>(), shape), &Device::flex())
 }
 
 fn values(tensor: Tensor<2>) -> Vec<f32> {
@@ -33,19 +30,10 @@ fn compare<const N: usize>(
         let output = way(leaves.clone());
         let pull = random(99, output.dims()).autodiff();
         let tape = (output.clone() * pull).sum().backward();
-        let gradients = leaves[..trained]
-            .iter()
-            .map(|leaf| leaf.grad(&tape).unwrap());
+        let gradients = leaves[..trained].iter().map(|leaf| leaf.grad(&tape).unwrap());
         let plain = way(inputs.clone());
-        assert_eq!(
-            values(plain),
-            values(output.clone().inner()),
-            "training changes the output"
-        );
-        std::iter::once(output.inner())
-            .chain(gradients)
-            .map(values)
-            .collect::<Vec<_>>()
+        assert_eq!(values(plain), values(output.clone().inner()), "training changes the output");
+        std::iter::once(output.inner()).chain(gradients).map(values).collect::<Vec<_>>()
     });
     for (which, (found, expected)) in kernel.iter().zip(&composed).enumerate() {
         assert_eq!(found.len(), expected.len());
@@ -62,9 +50,7 @@ fn normalisation() {
         compare(
             [random(0, [n, width]), random(1, [1, width])],
             2,
-            [&|[x, w]| norm::rms_norm(x, w, 1e-2), &|[x, w]| {
-                norm::compose(x, w, 1e-2)
-            }],
+            [&|[x, w]| norm::rms_norm(x, w, 1e-2), &|[x, w]| norm::compose(x, w, 1e-2)],
         );
     }
 }
@@ -74,21 +60,14 @@ fn gated_unit() {
     compare(
         [random(0, [7, 13]) * 6.0, random(1, [7, 13])],
         2,
-        [&|[gate, up]| swiglu::swiglu(gate, up), &|[gate, up]| {
-            swiglu::compose(gate, up)
-        }],
+        [&|[gate, up]| swiglu::swiglu(gate, up), &|[gate, up]| swiglu::compose(gate, up)],
     );
 }
 
 #[test]
 fn rotary_turn() {
     // (x1, x2, x3, x4) . swap = (-x3, -x4, x1, x2)
-    let swap = [
-        [0., 0., 1., 0.],
-        [0., 0., 0., 1.],
-        [-1., 0., 0., 0.],
-        [0., -1., 0., 0.],
-    ];
+    let swap = [[0., 0., 1., 0.], [0., 0., 0., 1.], [-1., 0., 0., 0.], [0., -1., 0., 0.]];
     let swap = Tensor::<2>::from_floats(swap, &Device::flex());
     for angles in [6, 1] {
         let [cos, sin] = [1, 2].map(|child| {
@@ -100,10 +79,9 @@ fn rotary_turn() {
         compare(
             [random(0, [6, 8]), cos, sin],
             1,
-            [
-                &|[x, cos, sin]| turn::turn(x, [cos, sin], &swap),
-                &|[x, cos, sin]| turn::compose(x, [cos, sin], &swap),
-            ],
+            [&|[x, cos, sin]| turn::turn(x, [cos, sin], &swap), &|[x, cos, sin]| {
+                turn::compose(x, [cos, sin], &swap)
+            }],
         );
     }
 }
@@ -122,9 +100,7 @@ fn attention() {
             compare(
                 [query, random(1, kv), random(2, kv)],
                 3,
-                [&|[q, k, v]| mask.attend(q, k, v), &|[q, k, v]| {
-                    mask.compose(q, k, v)
-                }],
+                [&|[q, k, v]| mask.attend(q, k, v), &|[q, k, v]| mask.compose(q, k, v)],
             );
         }
     }

@@ -43,11 +43,7 @@ impl Kernel<3> for Turn {
         _saved: &[f32],
         gradient: &[f32],
     ) -> [Vec<f32>; 3] {
-        [
-            self.turn(gradient, [cos, sin], -1.0),
-            Vec::new(),
-            Vec::new(),
-        ]
+        [self.turn(gradient, [cos, sin], -1.0), Vec::new(), Vec::new()]
     }
 }
 
@@ -57,13 +53,8 @@ impl Turn {
         let half = self.head_dim / 2;
         let mut y = vec![0.0; x.len()];
         // One row of angles serves all rows where there is only one.
-        let angles = cos
-            .chunks_exact(self.width)
-            .zip(sin.chunks_exact(self.width))
-            .cycle();
-        let rows = y
-            .chunks_exact_mut(self.width)
-            .zip(x.chunks_exact(self.width));
+        let angles = cos.chunks_exact(self.width).zip(sin.chunks_exact(self.width)).cycle();
+        let rows = y.chunks_exact_mut(self.width).zip(x.chunks_exact(self.width));
         for ((y, x), (cos, sin)) in rows.zip(angles) {
             let heads = y.chunks_exact_mut(2 * half).zip(x.chunks_exact(2 * half));
             let angles = cos.chunks_exact(2 * half).zip(sin.chunks_exact(2 * half));

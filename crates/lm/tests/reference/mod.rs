@@ -1,10 +1,6 @@
 //! Values that PyTorch and transformers computed; `make.py` says how and names them.
 
-#![allow(
-    clippy::unwrap_used,
-    dead_code,
-    reason = "a test may fail here; each test reads its part"
-)]
+#![allow(clippy::unwrap_used, dead_code, reason = "a test may fail here; each test reads its part")]
 
 use std::path::{Path, PathBuf};
 
@@ -44,11 +40,7 @@ impl Reference {
         let named = file.iter().filter_map(|(name, view)| {
             let name = name.strip_prefix(prefix)?.to_owned();
             let bytes = view.data().to_vec().into();
-            Some(NamedTensor {
-                name,
-                shape: view.shape().to_vec(),
-                bytes,
-            })
+            Some(NamedTensor { name, shape: view.shape().to_vec(), bytes })
         });
         named.collect()
     }
@@ -66,13 +58,7 @@ impl Reference {
 
     fn values(&self, name: &str) -> impl Iterator<Item = [u8; 4]> {
         let file = SafeTensors::deserialize(&self.file).unwrap();
-        file.tensor(name)
-            .unwrap()
-            .data()
-            .as_chunks::<4>()
-            .0
-            .to_vec()
-            .into_iter()
+        file.tensor(name).unwrap().data().as_chunks::<4>().0.to_vec().into_iter()
     }
 }
 
