@@ -22,10 +22,7 @@ use crate::journal::{AuditEvaluation, AuditGroup, AuditLine};
 use crate::work;
 
 /// How often a call of an audit is made before the audit is given up.
-const RETRY: Retry = Retry {
-    attempts: 8,
-    first_wait: Duration::from_millis(100),
-};
+const RETRY: Retry = Retry { attempts: 8, first_wait: Duration::from_millis(100) };
 
 /// An audit to make: everything it needs, so that it can run beside the driver.
 pub struct Audit {
@@ -60,9 +57,7 @@ impl Audit {
     /// Makes the audit. It never fails: what could not be had is said in the line.
     pub async fn make(self) -> Vec<AuditLine> {
         match self.point.moment {
-            AuditMoment::PhaseEnd {
-                trained: Actor::Generator,
-            } => self.by_new_generator().await,
+            AuditMoment::PhaseEnd { trained: Actor::Generator } => self.by_new_generator().await,
             AuditMoment::Start | AuditMoment::PhaseEnd { .. } => {
                 vec![self.of_policy(&self.generators).await]
             }
@@ -106,12 +101,7 @@ impl Audit {
             let groups = earlier.groups.iter().take(self.matrix()).cloned();
             let mut line = AuditLine {
                 policy_version: earlier.policy_version,
-                groups: groups
-                    .map(|g| AuditGroup {
-                        evaluations: Vec::new(),
-                        ..g
-                    })
-                    .collect(),
+                groups: groups.map(|g| AuditGroup { evaluations: Vec::new(), ..g }).collect(),
                 ..self.line()
             };
             self.judge(&mut line, &[*newest]).await;
@@ -158,27 +148,14 @@ impl Audit {
                 };
                 let mut client = RolloutServiceClient::new(session.channel)
                     .max_decoding_message_size(proto::MAX_MESSAGE_BYTES);
-                call(
-                    &what,
-                    self.run.services.deadline(),
-                    client.generate_group(request),
-                )
-                .await
+                call(&what, self.run.services.deadline(), client.generate_group(request)).await
             })
             .await?;
         Ok(AuditGroup {
             prompt_id: prompt.id.clone(),
             prompt: prompt.text.clone(),
-            tokens: reply
-                .rollouts
-                .iter()
-                .map(|r| r.tokens.len() as u32)
-                .collect(),
-            completions: reply
-                .rollouts
-                .into_iter()
-                .map(|rollout| rollout.text)
-                .collect(),
+            tokens: reply.rollouts.iter().map(|r| r.tokens.len() as u32).collect(),
+            completions: reply.rollouts.into_iter().map(|rollout| rollout.text).collect(),
             evaluations: Vec::new(),
         })
     }
@@ -199,7 +176,6 @@ impl Audit {
             conditioning: work::conditioning(self.conditioning),
             generator: None,
             seed: self.seed(generator, index),
-            last_valid_rubric: String::new(),
         };
         let reply = RETRY
             .run(async || {
@@ -209,12 +185,7 @@ impl Audit {
                     ..request.clone()
                 };
                 let mut client = EvaluatorServiceClient::new(session.channel);
-                call(
-                    &what,
-                    self.run.services.deadline(),
-                    client.evaluate_group(request),
-                )
-                .await
+                call(&what, self.run.services.deadline(), client.evaluate_group(request)).await
             })
             .await?;
         let mut evaluation = AuditEvaluation {
@@ -244,11 +215,8 @@ impl Audit {
     /// The `index`-th worker of a role, around and around.
     fn pick(&self, role: Role, index: usize) -> Result<(Session, String, Vec<String>), CallError> {
         let roster = self.crew.borrow().clone();
-        let of_role: Vec<Session> = roster
-            .sessions
-            .into_iter()
-            .filter(|session| session.role == role)
-            .collect();
+        let of_role: Vec<Session> =
+            roster.sessions.into_iter().filter(|session| session.role == role).collect();
         let what = format!("audit at {}: prompt {index}", self.point);
         let Some(session) = of_role.get(index % of_role.len().max(1)).cloned() else {
             return Err(CallError {
@@ -263,16 +231,8 @@ impl Audit {
 
     fn at_once(&self, role: Role) -> usize {
         let roster = self.crew.borrow();
-        let slots = roster
-            .sessions
-            .iter()
-            .filter(|s| s.role == role)
-            .map(|s| s.slots);
+        let slots = roster.sessions.iter().filter(|s| s.role == role).map(|s| s.slots);
         slots.sum::<usize>().max(1)
-    }
-
-    fn deadline(&self) -> Duration {
-        self.run.services.deadline()
     }
 
     fn matrix(&self) -> usize {
@@ -286,12 +246,8 @@ impl Audit {
             moment: match self.point.moment {
                 AuditMoment::Start => "start",
                 AuditMoment::Within => "within",
-                AuditMoment::PhaseEnd {
-                    trained: Actor::Policy,
-                } => "policy",
-                AuditMoment::PhaseEnd {
-                    trained: Actor::Generator,
-                } => "generator",
+                AuditMoment::PhaseEnd { trained: Actor::Policy } => "policy",
+                AuditMoment::PhaseEnd { trained: Actor::Generator } => "generator",
             }
             .to_owned(),
             policy_version: self.policy.version.0,

@@ -83,12 +83,7 @@ pub enum Refused {
 impl Crew {
     /// Nobody yet.
     pub fn new(lease: Duration, config_digest: Digest) -> Self {
-        Self {
-            sessions: BTreeMap::new(),
-            next: 1,
-            lease,
-            config_digest,
-        }
+        Self { sessions: BTreeMap::new(), next: 1, lease, config_digest }
     }
 
     /// Opens a session; an earlier one of the same worker ends.
@@ -102,22 +97,12 @@ impl Crew {
         let worker = request.worker_id.clone();
         let (found, expected) = (request.protocol_version, proto::PROTOCOL_VERSION);
         if found != expected {
-            return Err(Refused::Protocol {
-                worker,
-                found,
-                expected,
-            });
+            return Err(Refused::Protocol { worker, found, expected });
         }
-        let (found, expected) = (
-            proto::convert::digest(&request.config_digest)?,
-            self.config_digest,
-        );
+        let (found, expected) =
+            (proto::convert::digest(&request.config_digest)?, self.config_digest);
         if found != expected {
-            return Err(Refused::Config {
-                worker,
-                found,
-                expected,
-            });
+            return Err(Refused::Config { worker, found, expected });
         }
         let role = match request.role() {
             pb::Role::Rollout => Role::Rollout,
@@ -128,8 +113,7 @@ impl Crew {
         let channel = runtime::grpc::channel(&request.address);
         let channel =
             channel.map_err(|_| Malformed::new("address", "http://host:port", &request.address))?;
-        self.sessions
-            .retain(|_, session| session.worker.0 != worker);
+        self.sessions.retain(|_, session| session.worker.0 != worker);
         let session = Session {
             worker: WorkerId(worker),
             role,
@@ -142,55 +126,36 @@ impl Crew {
         self.next += 1;
         self.sessions.insert(session_id, session.clone());
         let lease_seconds = self.lease.as_secs_f64();
-        Ok((
-            session,
-            pb::RegisterResponse {
-                session_id,
-                lease_seconds,
-            },
-        ))
+        Ok((session, pb::RegisterResponse { session_id, lease_seconds }))
     }
 
     /// A sign of life; answers whether the session is known.
     pub fn beat(&mut self, session: u64) -> bool {
         let session = self.sessions.get_mut(&session);
-        session
-            .map(|session| session.seen = Instant::now())
-            .is_some()
+        session.map(|session| session.seen = Instant::now()).is_some()
     }
 
     /// Ends the sessions that showed no sign of life for too long.
     pub fn expire(&mut self) -> Vec<WorkerId> {
         let lease = self.lease;
-        let gone = self
-            .sessions
-            .extract_if(.., |_, session| session.seen.elapsed() > lease);
+        let gone = self.sessions.extract_if(.., |_, session| session.seen.elapsed() > lease);
         gone.map(|(_, session)| session.worker).collect()
     }
 
     /// A worker's session, if it is there.
     pub fn find(&self, worker: &WorkerId) -> Option<&Session> {
-        self.sessions
-            .values()
-            .find(|session| session.worker == *worker)
+        self.sessions.values().find(|session| session.worker == *worker)
     }
 
     /// All workers of a role.
     pub fn of(&self, role: Role) -> Vec<Session> {
-        self.sessions
-            .values()
-            .filter(|session| session.role == role)
-            .cloned()
-            .collect()
+        self.sessions.values().filter(|session| session.role == role).cloned().collect()
     }
 
     /// Where weights are to be had: from learners first, who made them.
     pub fn sources(&self) -> Vec<String> {
         let mut sessions: Vec<&Session> = self.sessions.values().collect();
         sessions.sort_by_key(|session| session.role != Role::Learner);
-        sessions
-            .into_iter()
-            .map(|session| session.address.clone())
-            .collect()
+        sessions.into_iter().map(|session| session.address.clone()).collect()
     }
 }

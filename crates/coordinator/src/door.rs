@@ -16,10 +16,7 @@ use crate::crew::Refused;
 #[derive(Debug)]
 pub enum Knock {
     /// To join.
-    Register(
-        pb::RegisterRequest,
-        oneshot::Sender<Result<pb::RegisterResponse, Refused>>,
-    ),
+    Register(pb::RegisterRequest, oneshot::Sender<Result<pb::RegisterResponse, Refused>>),
     /// To stay; answered with whether the session is known.
     Heartbeat(u64, oneshot::Sender<bool>),
 }
@@ -40,9 +37,7 @@ impl Door {
         let (reply, answer) = oneshot::channel();
         let sent = self.knocks.send(knock(reply)).await;
         sent.map_err(|_| to_status(Code::Unavailable, &Closing))?;
-        answer
-            .await
-            .map_err(|_| to_status(Code::Unavailable, &Closing))
+        answer.await.map_err(|_| to_status(Code::Unavailable, &Closing))
     }
 }
 
@@ -60,12 +55,8 @@ impl CoordinatorService for Door {
         &self,
         request: Request<pb::RegisterRequest>,
     ) -> Result<Response<pb::RegisterResponse>, Status> {
-        let answer = self
-            .ask(|reply| Knock::Register(request.into_inner(), reply))
-            .await?;
-        answer
-            .map(Response::new)
-            .map_err(|refused| to_status(Code::FailedPrecondition, &refused))
+        let answer = self.ask(|reply| Knock::Register(request.into_inner(), reply)).await?;
+        answer.map(Response::new).map_err(|refused| to_status(Code::FailedPrecondition, &refused))
     }
 
     async fn heartbeat(

@@ -1,6 +1,6 @@
 //! The loop: wait for one event, apply it, persist what was decided, carry it out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -92,12 +92,11 @@ struct Course {
     ledger: Ledger,
     payloads: Payloads,
     calls: FuturesUnordered<work::Call>,
-    audits: FuturesUnordered<BoxFuture<'static, (AuditPoint, Vec<AuditLine>)>>,
+    audits: FuturesUnordered<BoxFuture<'static, (AuditPoint, Vec<AuditLine>, Duration)>>,
     files: Files,
     meter: Meter,
     /// Metrics of the learner for the step that it just answered.
     trained: BTreeMap<String, f64>,
-    last_valid: HashMap<String, String>,
     rubrics_said: usize,
     finish: Option<End>,
 }
@@ -117,11 +116,7 @@ impl Driver {
         let (keeper, kept) = Keeper::open(config.store, digest).await?;
         if kept.config != digest {
             let (found, now) = (kept.config, digest);
-            return Err(DriverError::OtherConfig {
-                dir: config.dir,
-                found,
-                now,
-            });
+            return Err(DriverError::OtherConfig { dir: config.dir, found, now });
         }
         // Workers show three signs of life in a lease.
         let lease = config.run.services.heartbeat() * 3;
@@ -159,23 +154,25 @@ impl Driver {
                 };
             }
             tokio::select! {
+                // In this order: after a store that was away for a while, signs of life and
+                // answers that wait must be seen before sessions and leases are looked over.
+                biased;
                 () = shutdown.begun() => break Ok(Outcome::Interrupted),
-                Some(answer) = course.calls.next() => self.answered(&mut course, answer).await?,
-                Some((point, lines)) = course.audits.next() => {
-                    lines.iter().for_each(|line| course.files.audit(line));
-                    self.apply(&mut course, Event::AuditFinished { point }).await?;
-                }
                 Some(knock) = self.knocks.recv() => {
                     if let Some(event) = self.open_door(Some(course.ledger.record()), knock) {
                         self.apply(&mut course, event).await?;
                     }
                 }
+                Some(answer) = course.calls.next() => self.answered(&mut course, answer).await?,
+                Some((point, lines, took)) = course.audits.next() => {
+                    lines.iter().for_each(|line| course.files.audit(line));
+                    course.meter.audited(took);
+                    self.apply(&mut course, Event::AuditFinished { point }).await?;
+                }
                 _ = ticks.tick() => self.tick(&mut course).await?,
             }
         };
-        course
-            .files
-            .state(&files::state(course.ledger.record(), &self.run));
+        course.files.state(&files::state(course.ledger.record(), &self.run));
         course.files.close();
         outcome
     }
@@ -224,7 +221,6 @@ impl Driver {
             files,
             meter: Meter::start(),
             trained: BTreeMap::new(),
-            last_valid: HashMap::new(),
             rubrics_said: 0,
             finish: None,
         };
@@ -282,10 +278,7 @@ impl Driver {
     fn call_the_roll(&self) {
         let sessions = [ledger::Role::Rollout, ledger::Role::Evaluator];
         self.roster.send_replace(Roster {
-            sessions: sessions
-                .into_iter()
-                .flat_map(|role| self.crew.of(role))
-                .collect(),
+            sessions: sessions.into_iter().flat_map(|role| self.crew.of(role)).collect(),
             sources: self.crew.sources(),
         });
     }
@@ -295,14 +288,14 @@ impl Driver {
         if let Err(error) = &answer.reply {
             tracing::warn!(%error, attempt = answer.lease.attempt.0, "call failed");
         }
-        if let Ok(Reply::Trained(reply)) = &answer.reply {
-            course.trained = reply.metrics.clone().into_iter().collect();
-        }
         let before = course.ledger.record().step;
         let now = self.now();
         let decision = course.ledger.apply(reading.event, now);
         if decision.refused.is_none() {
             course.meter.answered(&answer);
+            if let Ok(Reply::Trained(reply)) = &answer.reply {
+                course.trained = reply.metrics.clone().into_iter().collect();
+            }
             if let Some(group) = answer.lease.work.group() {
                 course.take(group, reading.gain);
                 if let Ok(Reply::Evaluated(reply)) = &answer.reply {
@@ -366,18 +359,10 @@ impl Driver {
         });
         let Some(phase) = phase else { return };
         let (round, phase) = (phase.round.0, phase.phase.to_string());
-        course.files.step(&StepLine {
-            step: step.0,
-            round,
-            phase,
-            metrics: metrics.clone(),
-        });
-        course
-            .files
-            .state(&files::state(course.ledger.record(), &self.run));
+        course.files.step(&StepLine { step: step.0, round, phase, metrics: metrics.clone() });
+        course.files.state(&files::state(course.ledger.record(), &self.run));
         course.rubrics_said = 0;
-        self.state
-            .send_modify(|state| state.metrics = metrics.into_iter().collect());
+        self.state.send_modify(|state| state.metrics = metrics.into_iter().collect());
     }
 
     fn publish_state(&self, course: &Course) {
@@ -400,46 +385,25 @@ impl Driver {
     fn carry_out(&self, course: &mut Course, action: Action) {
         match action {
             Action::Forget { groups } => {
-                groups
-                    .iter()
-                    .for_each(|group| drop(course.payloads.remove(group)));
+                groups.iter().for_each(|group| drop(course.payloads.remove(group)));
             }
             Action::Finish { end } => course.finish = Some(end),
-            Action::Audit {
-                point,
-                policy,
-                generators,
-            } => {
+            Action::Audit { point, policy, generators } => {
                 self.audit(course, point, policy, generators);
             }
-            Action::Rollout {
-                lease,
-                group,
-                kind,
-                prompt,
-            } => {
+            Action::Rollout { lease, group, kind, prompt } => {
                 let prompt = match kind {
                     rl::GroupKind::Policy => self.data.prompts[prompt].clone(),
                     rl::GroupKind::Rubric => self.data.anchors[prompt].prompt.clone(),
                 };
                 let request =
                     work::rollout_request(&self.run, &lease, &prompt, self.crew.sources());
-                course.payloads.insert(
-                    group,
-                    Payload {
-                        prompt: Some(prompt),
-                        ..Payload::default()
-                    },
-                );
+                course
+                    .payloads
+                    .insert(group, Payload { prompt: Some(prompt), ..Payload::default() });
                 self.call(course, lease, request);
             }
-            Action::Evaluate {
-                lease,
-                group,
-                kind,
-                prompt,
-                conditioning,
-            } => {
+            Action::Evaluate { lease, group, kind, prompt, conditioning } => {
                 let payload = course.payloads.entry(group).or_default();
                 let prompt_text = payload.prompt.as_ref().map_or("", |prompt| &prompt.text);
                 let asked = work::Asked {
@@ -449,11 +413,6 @@ impl Driver {
                     },
                     anchor: (kind == rl::GroupKind::Rubric).then(|| &self.data.anchors[prompt]),
                     conditioning,
-                    last_valid: course
-                        .last_valid
-                        .get(prompt_text)
-                        .cloned()
-                        .unwrap_or_default(),
                 };
                 let request = work::evaluate_request(&self.run, &lease, asked, self.crew.sources());
                 self.call(course, lease, request);
@@ -464,20 +423,12 @@ impl Driver {
                     Actor::Generator => self.run.generator.temperature,
                 };
                 let history = &course.ledger.record().history;
-                let keep = history
-                    .policy
-                    .iter()
-                    .chain(&history.generator)
-                    .copied()
-                    .collect();
+                let keep = history.policy.iter().chain(&history.generator).copied().collect();
                 let request = work::train_request(
                     &lease,
                     groups,
                     &course.payloads,
-                    work::Kept {
-                        temperature: temperature as f32,
-                        keep,
-                    },
+                    work::Kept { temperature: temperature as f32, keep },
                 );
                 self.call(course, lease, request);
             }
@@ -511,11 +462,7 @@ impl Driver {
             crew: self.roster.subscribe(),
             point,
             policy,
-            generators: if plan::has_generator(&self.run) {
-                generators
-            } else {
-                Vec::new()
-            },
+            generators: if plan::has_generator(&self.run) { generators } else { Vec::new() },
             conditioning: course
                 .ledger
                 .plan()
@@ -526,13 +473,14 @@ impl Driver {
         let heldout = self.heldout.len();
         course.audits.push(Box::pin(async move {
             if heldout == 0 {
-                return (point, Vec::new());
+                return (point, Vec::new(), Duration::ZERO);
             }
+            let begun = Instant::now();
             let lines = audit.make().await;
             for failure in lines.iter().filter_map(|line| line.failure.as_ref()) {
                 tracing::error!(failure, "audit is incomplete");
             }
-            (point, lines)
+            (point, lines, begun.elapsed())
         }));
     }
 
@@ -564,22 +512,14 @@ impl Course {
         let Some(payload) = self.payloads.get(&group) else {
             return;
         };
-        let prompt = payload
-            .prompt
-            .as_ref()
-            .map(|p| p.text.clone())
-            .unwrap_or_default();
+        let prompt = payload.prompt.as_ref().map(|p| p.text.clone()).unwrap_or_default();
         if self.rubrics_said < RUBRICS_A_STEP
             && let Ok(rubric) = serde_json::from_str(&judged.rubric)
         {
             self.rubrics_said += 1;
             let line = RubricLine {
                 step: self.ledger.record().step.0,
-                round: self
-                    .ledger
-                    .snapshot()
-                    .phase
-                    .map_or(0, |phase| phase.round.0),
+                round: self.ledger.snapshot().phase.map_or(0, |phase| phase.round.0),
                 generator_version: answer.lease.weights.version.0,
                 prompt: prompt.clone(),
                 rubric,
@@ -587,9 +527,6 @@ impl Course {
                 scores: scored.scores.clone(),
             };
             self.files.rubric(&line);
-        }
-        if reply.parse_failures == 0 {
-            self.last_valid.insert(prompt, judged.rubric.clone());
         }
     }
 }
@@ -601,21 +538,14 @@ fn admit(
     request: &pb::RegisterRequest,
 ) -> Result<(crate::crew::Session, pb::RegisterResponse), Refused> {
     if let (Some(initial), Some(record)) = (initial_weights(request, run)?, record) {
-        let began = PerActor {
-            policy: record.history.policy[0],
-            generator: record.history.generator[0],
-        };
-        for (found, expected) in [
-            (initial.policy, began.policy),
-            (initial.generator, began.generator),
-        ] {
+        let began =
+            PerActor { policy: record.history.policy[0], generator: record.history.generator[0] };
+        for (found, expected) in
+            [(initial.policy, began.policy), (initial.generator, began.generator)]
+        {
             if found != expected {
                 let worker = request.worker_id.clone();
-                return Err(Refused::InitialWeights {
-                    worker,
-                    found,
-                    expected,
-                });
+                return Err(Refused::InitialWeights { worker, found, expected });
             }
         }
     }
@@ -630,34 +560,19 @@ fn initial_weights(
     if request.role() != pb::Role::Learner {
         return Ok(None);
     }
-    let brought = request
-        .initial_weights
-        .iter()
-        .cloned()
-        .map(WeightRef::try_from);
+    let brought = request.initial_weights.iter().cloned().map(WeightRef::try_from);
     let brought: Vec<WeightRef> = brought.collect::<Result<_, _>>()?;
-    let find = |actor| {
-        brought
-            .iter()
-            .copied()
-            .find(|weights| weights.actor == actor)
-            .ok_or_else(|| Refused::NoInitialWeights {
-                worker: request.worker_id.clone(),
-                actor,
+    let find =
+        |actor| {
+            brought.iter().copied().find(|weights| weights.actor == actor).ok_or_else(|| {
+                Refused::NoInitialWeights { worker: request.worker_id.clone(), actor }
             })
-    };
+        };
     let generator = if plan::has_generator(run) {
         find(Actor::Generator)?
     } else {
         // Nobody writes rubrics: the generator has no weights that anyone could ask for.
-        WeightRef {
-            actor: Actor::Generator,
-            version: WeightVersion(0),
-            digest: Digest([0; 32]),
-        }
+        WeightRef { actor: Actor::Generator, version: WeightVersion(0), digest: Digest([0; 32]) }
     };
-    Ok(Some(PerActor {
-        policy: find(Actor::Policy)?,
-        generator,
-    }))
+    Ok(Some(PerActor { policy: find(Actor::Policy)?, generator }))
 }

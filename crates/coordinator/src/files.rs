@@ -46,10 +46,7 @@ impl Files {
 
     /// A step is done.
     pub fn step(&mut self, line: &StepLine) {
-        let values = line
-            .metrics
-            .iter()
-            .map(|(name, &value)| (name.as_str(), value));
+        let values = line.metrics.iter().map(|(name, &value)| (name.as_str(), value));
         self.metrics.record(line.step, values);
         said(self.steps.append(line));
     }

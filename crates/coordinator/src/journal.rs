@@ -6,8 +6,8 @@
 //! rubrics written in training, for the report.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use rl::{Rubric, Verdict};
@@ -118,6 +118,8 @@ pub struct RunState {
 pub struct Journal {
     path: PathBuf,
     file: File,
+    /// The length of the whole lines.
+    whole: u64,
 }
 
 impl Journal {
@@ -130,61 +132,59 @@ impl Journal {
     where
         T: DeserializeOwned + Serialize,
     {
-        let kept: Vec<T> = if path.exists() {
-            read(&path)?
-        } else {
-            Vec::new()
-        };
+        let kept: Vec<T> = if path.exists() { read(&path)? } else { Vec::new() };
         let partial = path.with_extension("partial");
-        let mut file = File::create(&partial).map_err(|e| named(&partial, &e))?;
-        for line in kept.iter().filter(|line| keep(line)) {
-            write_line(&mut file, &path, line)?;
-        }
-        std::fs::rename(&partial, &path).map_err(|e| named(&path, &e))?;
-        let file = OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .map_err(|e| named(&path, &e))?;
-        Ok(Self { path, file })
+        let file = File::create(&partial).map_err(|e| named(&partial, &e))?;
+        let mut journal = Self { path, file, whole: 0 };
+        kept.iter().filter(|line| keep(line)).try_for_each(|line| journal.append(line))?;
+        std::fs::rename(&partial, &journal.path).map_err(|e| named(&journal.path, &e))?;
+        Ok(journal)
     }
 
-    /// Appends one line.
+    /// Appends one line, or nothing: what a full disk cut off is taken back, so that the next line
+    /// does not continue it.
     ///
     /// # Errors
     /// If the file cannot be written; the error names it.
     pub fn append<T: Serialize>(&mut self, line: &T) -> io::Result<()> {
-        write_line(&mut self.file, &self.path, line)
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        // Also before: taking back may have failed the last time.
+        self.take_back().map_err(|e| named(&self.path, &e))?;
+        let written = self.file.write_all(&text);
+        if written.is_err() {
+            self.take_back().map_err(|e| named(&self.path, &e))?;
+        }
+        written.map_err(|e| named(&self.path, &e))?;
+        self.whole += text.len() as u64;
+        Ok(())
+    }
+
+    /// Drops what follows the last whole line.
+    fn take_back(&mut self) -> io::Result<()> {
+        if self.file.metadata()?.len() > self.whole {
+            self.file.set_len(self.whole)?;
+        }
+        self.file.seek(SeekFrom::Start(self.whole)).map(drop)
     }
 }
 
 /// All whole lines of a file; a last line that a crash cut off is left out.
 ///
 /// # Errors
-/// If the file cannot be read, or a line that is not the last is malformed; the error names both.
+/// If the file cannot be read, or a line that has its end is malformed; the error names both.
 pub fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
-    let file = File::open(path).map_err(|e| named(path, &e))?;
-    let mut lines = Vec::new();
-    let mut cut = None;
-    for (number, line) in (1..).zip(BufReader::new(file).lines()) {
-        let line = line.map_err(|e| named(path, &e))?;
-        if let Some(error) = cut.take() {
-            return Err(error);
-        }
-        match serde_json::from_str(&line) {
-            Ok(value) => lines.push(value),
-            Err(error) => {
-                let message = format!("{}:{number}: {error}", path.display());
-                cut = Some(io::Error::new(io::ErrorKind::InvalidData, message));
-            }
-        }
-    }
-    Ok(lines)
-}
-
-fn write_line<T: Serialize>(file: &mut File, path: &Path, line: &T) -> io::Result<()> {
-    let mut text = serde_json::to_vec(line)?;
-    text.push(b'\n');
-    file.write_all(&text).map_err(|e| named(path, &e))
+    let bytes = std::fs::read(path).map_err(|e| named(path, &e))?;
+    let mut lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();
+    // After the last line's end comes nothing, or what was cut off, maybe within a character.
+    lines.pop_if(|rest| serde_json::from_slice::<T>(rest).is_err());
+    let parse = |(number, line): (usize, &[u8])| {
+        serde_json::from_slice(line).map_err(|error| {
+            let message = format!("{}:{number}: {error}", path.display());
+            io::Error::new(io::ErrorKind::InvalidData, message)
+        })
+    };
+    (1..).zip(lines).map(parse).collect()
 }
 
 fn named(path: &Path, error: &io::Error) -> io::Error {
@@ -197,12 +197,7 @@ mod tests {
 
     fn line(step: u64) -> StepLine {
         let metrics = BTreeMap::from([("policy/kl".to_owned(), 0.5)]);
-        StepLine {
-            step,
-            round: 1,
-            phase: "policy".into(),
-            metrics,
-        }
+        StepLine { step, round: 1, phase: "policy".into(), metrics }
     }
 
     #[test]
@@ -211,17 +206,24 @@ mod tests {
         let path = folder.path().join("steps.jsonl");
         let mut journal = Journal::resume(path.clone(), |_: &StepLine| true).unwrap();
         (0..3).for_each(|step| journal.append(&line(step)).unwrap());
-        journal.file.write_all(b"{\"step\": 3, \"rou").unwrap();
+        journal.file.write_all(b"{\"step\": 3, \"phase\": \"\xc3").unwrap();
         assert_eq!(read::<StepLine>(&path).unwrap().len(), 3);
 
         let mut journal = Journal::resume(path.clone(), |l: &StepLine| l.step < 2).unwrap();
         journal.append(&line(2)).unwrap();
-        let steps: Vec<u64> = read::<StepLine>(&path)
-            .unwrap()
-            .iter()
-            .map(|l| l.step)
-            .collect();
+        let steps: Vec<u64> = read::<StepLine>(&path).unwrap().iter().map(|l| l.step).collect();
         assert_eq!(steps, [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_line_that_a_full_disk_cut_off_does_not_spoil_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("steps.jsonl");
+        let mut journal = Journal::resume(path.clone(), |_: &StepLine| true).unwrap();
+        journal.append(&line(0)).unwrap();
+        journal.file.write_all(b"{\"step\": 1, \"rou").unwrap();
+        journal.append(&line(1)).unwrap();
+        assert_eq!(read::<StepLine>(&path).unwrap(), [line(0), line(1)]);
     }
 
     #[test]

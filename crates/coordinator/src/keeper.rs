@@ -40,11 +40,7 @@ impl Keeper {
     /// If the store cannot be read or written.
     pub async fn open(store: Arc<dyn Store>, config: Digest) -> Result<(Self, Kept), StoreError> {
         let term = store.campaign("coordinator").await?;
-        let mut kept = Kept {
-            config,
-            record: None,
-            open: Vec::new(),
-        };
+        let mut kept = Kept { config, record: None, open: Vec::new() };
         match store.get(CONFIG).await? {
             Some(found) => kept.config = found.record(CONFIG)?,
             None => {
@@ -69,9 +65,7 @@ impl Keeper {
     pub async fn write(&self, transaction: &Transaction) -> Result<(), StoreError> {
         let mut pause = Duration::from_millis(50);
         loop {
-            let mut txn = Txn::new()
-                .fenced(&self.term)
-                .put_record(RECORD, &transaction.record)?;
+            let mut txn = Txn::new().fenced(&self.term).put_record(RECORD, &transaction.record)?;
             for group in &transaction.opened {
                 txn = txn.put_record(&key(group.id), group)?;
             }

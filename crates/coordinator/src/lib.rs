@@ -5,9 +5,10 @@
 //! coordinator's gRPC door and are called back.
 //!
 //! Reading order: [`driver`] (the loop), `work` (a decision becomes a call, an answer becomes an
-//! event), `crew` (who is there), `keeper` (what is persisted), `audit` (the look from outside),
-//! `meter` (what a step's groups were like), `files` and [`journal`] (what a run writes to its
-//! folder), `door` (the gRPC service), `plan` (from configuration to the ledger's settings).
+//! event), `sound` (which answers are none), `crew` (who is there), `keeper` (what is persisted),
+//! `audit` (the look from outside), `meter` (what a step's groups were like), `files` and
+//! [`journal`] (what a run writes to its folder), `door` (the gRPC service), `plan` (from
+//! configuration to the ledger's settings).
 //!
 //! Invariants: nothing follows from a decision before it is persisted; a late or double answer
 //! changes nothing; tokens pass through and are forgotten when their group ends; nothing here
@@ -22,6 +23,7 @@ pub mod journal;
 mod keeper;
 mod meter;
 mod plan;
+mod sound;
 mod work;
 
 use std::net::SocketAddr;
@@ -93,13 +95,7 @@ pub async fn bind(config: Config) -> Result<Coordinator, CoordinatorError> {
     let listener = grpc::bind(config.run.services.coordinator, "services.coordinator").await?;
     let address = listener.local_addr().map_err(CoordinatorError::Listener)?;
     let (state, _) = watch::channel(pb::WatchRunResponse::default());
-    Ok(Coordinator {
-        config,
-        data,
-        listener,
-        address,
-        state,
-    })
+    Ok(Coordinator { config, data, listener, address, state })
 }
 
 impl Coordinator {

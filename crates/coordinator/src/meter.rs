@@ -24,6 +24,7 @@ pub struct Meter {
     /// Intervals in which some worker computed or judged.
     busy: Vec<(Instant, Instant)>,
     fetch: Duration,
+    audit: Duration,
     tokens: usize,
 }
 
@@ -42,6 +43,7 @@ impl Meter {
             calls: BTreeMap::new(),
             busy: Vec::new(),
             fetch: Duration::ZERO,
+            audit: Duration::ZERO,
             tokens: 0,
         }
     }
@@ -50,17 +52,12 @@ impl Meter {
     pub fn answered(&mut self, answer: &Answer) {
         let Ok(reply) = &answer.reply else { return };
         let call = answer.lease.work.call();
-        self.calls
-            .entry(call)
-            .or_default()
-            .push((answer.begun, answer.ended));
+        // A call may have begun in the step before: that part belongs there.
+        let begun = answer.begun.max(self.begun);
+        self.calls.entry(call).or_default().push((begun, answer.ended));
         let timing = reply.timing();
         let worked = Duration::try_from_secs_f64(timing.model + timing.judge).unwrap_or_default();
-        let from = answer
-            .ended
-            .checked_sub(worked)
-            .unwrap_or(answer.begun)
-            .max(answer.begun);
+        let from = answer.ended.checked_sub(worked).unwrap_or(begun).max(begun);
         self.busy.push((from, answer.ended));
         self.fetch += Duration::try_from_secs_f64(timing.fetch).unwrap_or_default();
         match reply {
@@ -68,6 +65,11 @@ impl Meter {
             Reply::Proposed(reply) => self.proposed(reply),
             Reply::Rolled(_) | Reply::Trained(_) => {}
         }
+    }
+
+    /// An audit held the run up; that is no part of the step.
+    pub fn audited(&mut self, took: Duration) {
+        self.audit += took;
     }
 
     /// Completions came in.
@@ -81,10 +83,7 @@ impl Meter {
     }
 
     fn evaluated(&mut self, reply: &proto::pb::EvaluateGroupResponse) {
-        if reply.rubrics_written > 0 {
-            let share = f64::from(reply.parse_failures) / f64::from(reply.rubrics_written);
-            self.add("rubric/parse_failure_fraction", share);
-        }
+        self.written(reply.rubrics_written, reply.parse_failures);
         let Some(Outcome::Scored(scored)) = &reply.outcome else {
             self.add("group/unscorable_fraction", 1.0);
             return;
@@ -93,10 +92,7 @@ impl Meter {
         let (mean, std) = mean_std(&scored.scores);
         self.add("reward/mean", mean);
         self.add("reward/std", std);
-        self.add(
-            "group/zero_variance_fraction",
-            f64::from(std <= rl::advantage::NO_SIGNAL_STD),
-        );
+        self.add("group/zero_variance_fraction", f64::from(std <= rl::advantage::NO_SIGNAL_STD));
         self.add("group/tie_fraction", tie_fraction(&scored.scores));
         self.add("rubric/gap", gap(&scored.scores));
         let Some(judged) = &scored.judged else { return };
@@ -109,7 +105,9 @@ impl Meter {
         };
         self.add("verdict/abstained_fraction", abstained_fraction(&verdicts));
         for row in &verdicts {
-            let values: Vec<f64> = row.iter().filter_map(|verdict| verdict.value()).collect();
+            let values: Option<Vec<f64>> = row.iter().map(|verdict| verdict.value()).collect();
+            // An item with a missing verdict is left out of the score.
+            let Some(values) = values else { continue };
             let same = values.windows(2).all(|pair| pair[0] == pair[1]);
             self.add("rubric/saturated_fraction", f64::from(same));
         }
@@ -120,19 +118,28 @@ impl Meter {
             self.add("reward/r_disc", disc);
             self.add("reward/r_anchor", anchor);
         }
-        let written = reply.items.len() as f64 + f64::from(reply.parse_failures);
-        if written > 0.0 {
-            let failures = f64::from(reply.parse_failures);
-            self.add("rubric/parse_failure_fraction", failures / written);
-        }
+        self.written(reply.items.len() as u32 + reply.parse_failures, reply.parse_failures);
         for &items in &reply.items {
             self.add("rubric/items", f64::from(items));
         }
-        let (_, disc) = mean_std(&reply.r_disc);
-        let (_, anchor) = mean_std(&reply.r_anchor);
-        let flat = disc.max(anchor) <= rl::advantage::NO_SIGNAL_STD;
-        self.add("group/zero_variance_fraction", f64::from(flat));
-        self.add("verdict/abstained_fraction", reply.abstained_fraction);
+        let unscorable = reply.rollouts.len() < 2;
+        self.add("group/unscorable_fraction", f64::from(unscorable));
+        if !unscorable {
+            let (_, disc) = mean_std(&reply.r_disc);
+            let (_, anchor) = mean_std(&reply.r_anchor);
+            let flat = disc.max(anchor) <= rl::advantage::NO_SIGNAL_STD;
+            self.add("group/zero_variance_fraction", f64::from(flat));
+        }
+        if !reply.items.is_empty() {
+            self.add("verdict/abstained_fraction", reply.abstained_fraction);
+        }
+    }
+
+    /// Rubrics were written, some of which could not be read.
+    fn written(&mut self, written: u32, unreadable: u32) {
+        for i in 0..written {
+            self.add("rubric/parse_failure_fraction", f64::from(i < unreadable));
+        }
     }
 
     fn add(&mut self, name: &'static str, value: f64) {
@@ -144,7 +151,7 @@ impl Meter {
     /// The step is over: its metrics, and a meter for the next.
     pub fn finish(&mut self) -> BTreeMap<String, f64> {
         let step = std::mem::replace(self, Self::start());
-        let wall = step.begun.elapsed().as_secs_f64();
+        let wall = step.begun.elapsed().saturating_sub(step.audit).as_secs_f64();
         let mut metrics: BTreeMap<String, f64> = step
             .means
             .iter()
@@ -167,6 +174,7 @@ impl Meter {
             put("time/overhead_fraction", (wall - busy) / wall);
         }
         put("time/fetch", step.fetch.as_secs_f64());
+        put("time/audit", step.audit.as_secs_f64());
         metrics
     }
 }
@@ -195,12 +203,7 @@ mod tests {
         let zero = Instant::now();
         let at = |seconds: u64| zero + Duration::from_secs(seconds);
         // 0-4 and 2-5 cover 5, 7-8 another, 7-7 nothing.
-        let mut intervals = [
-            (at(7), at(8)),
-            (at(2), at(5)),
-            (at(0), at(4)),
-            (at(7), at(7)),
-        ];
+        let mut intervals = [(at(7), at(8)), (at(2), at(5)), (at(0), at(4)), (at(7), at(7))];
         assert!((covered(&mut intervals) - 6.0).abs() < 1e-9);
         assert_eq!(covered(&mut []), 0.0);
     }

@@ -55,18 +55,12 @@ pub enum PlanError {
 /// If a file cannot be read or holds nothing that can be used.
 pub fn load(config: &Config, dir: &Path) -> Result<Data, PlanError> {
     let mut quarantined = Vec::new();
-    let prompts = rows(
-        "policy.prompts",
-        data::load_prompts(&config.policy.prompts),
-        &mut quarantined,
-    )?;
+    let prompts =
+        rows("policy.prompts", data::load_prompts(&config.policy.prompts), &mut quarantined)?;
     let anchors = if trains_generator(config) {
         let generator = &config.generator;
-        let all = rows(
-            "generator.anchors",
-            data::load_anchors(&generator.anchors),
-            &mut quarantined,
-        )?;
+        let all =
+            rows("generator.anchors", data::load_anchors(&generator.anchors), &mut quarantined)?;
         let (min_answers, min_chars) = (generator.anchor_min_answers, generator.anchor_min_chars);
         let found = all.len();
         let kept: Vec<Anchor> = all
@@ -75,18 +69,9 @@ pub fn load(config: &Config, dir: &Path) -> Result<Data, PlanError> {
             .collect();
         if kept.is_empty() {
             let path = generator.anchors.clone();
-            return Err(PlanError::NoAnchors {
-                path,
-                found,
-                min_answers,
-                min_chars,
-            });
+            return Err(PlanError::NoAnchors { path, found, min_answers, min_chars });
         }
-        tracing::info!(
-            anchors = kept.len(),
-            left_out = found - kept.len(),
-            "anchors loaded"
-        );
+        tracing::info!(anchors = kept.len(), left_out = found - kept.len(), "anchors loaded");
         kept
     } else {
         Vec::new()
@@ -94,15 +79,9 @@ pub fn load(config: &Config, dir: &Path) -> Result<Data, PlanError> {
     let heldout = if config.audit.world == World::None {
         Vec::new()
     } else {
-        rows(
-            "audit.prompts",
-            data::load_prompts(&config.audit.prompts),
-            &mut quarantined,
-        )?
+        rows("audit.prompts", data::load_prompts(&config.audit.prompts), &mut quarantined)?
     };
-    let trained = prompts
-        .iter()
-        .chain(anchors.iter().map(|anchor| &anchor.prompt));
+    let trained = prompts.iter().chain(anchors.iter().map(|anchor| &anchor.prompt));
     let texts = heldout.iter().map(|prompt| prompt.text.as_str());
     let shared = data::overlap(trained.map(|prompt| prompt.text.as_str()), texts);
     if let Some(first) = shared.first() {
@@ -115,16 +94,10 @@ pub fn load(config: &Config, dir: &Path) -> Result<Data, PlanError> {
     if !quarantined.is_empty() {
         let path = dir.join("quarantine.jsonl");
         tracing::warn!(rows = quarantined.len(), path = %path.display(), "rows quarantined");
-        data::write_quarantine(&path, &quarantined).map_err(|source| PlanError::Data {
-            key: "run.dir",
-            source,
-        })?;
+        data::write_quarantine(&path, &quarantined)
+            .map_err(|source| PlanError::Data { key: "run.dir", source })?;
     }
-    Ok(Data {
-        prompts,
-        anchors,
-        heldout,
-    })
+    Ok(Data { prompts, anchors, heldout })
 }
 
 fn rows<T>(
@@ -149,11 +122,8 @@ pub fn settings(config: &Config, data: &Data) -> Settings {
     };
     let millis = |duration: Duration| Millis(duration.as_millis() as u64);
     let lease = millis(config.services.lease());
-    let generator_steps = if trains_generator(config) {
-        config.schedule.generator_steps
-    } else {
-        0
-    };
+    let generator_steps =
+        if trains_generator(config) { config.schedule.generator_steps } else { 0 };
     Settings {
         seed: config.run.seed,
         schedule: match config.schedule.kind {
@@ -174,14 +144,11 @@ pub fn settings(config: &Config, data: &Data) -> Settings {
         max_staleness: config.batch.max_staleness as usize,
         max_draws_per_step: config.batch.max_draws as usize,
         max_attempts: MAX_ATTEMPTS,
-        lease: LeaseTimes {
-            rollout: lease,
-            evaluate: lease,
-            train: lease,
-        },
+        lease: LeaseTimes { rollout: lease, evaluate: lease, train: lease },
+        // The generator's two rewards live on different scales: they must each be normalised.
         normalization: PerActor {
             policy: normalization,
-            generator: normalization,
+            generator: Normalization { std: true, ..normalization },
         },
         anchor_weight: config.generator.anchor_weight,
         prompts: data.prompts.len(),

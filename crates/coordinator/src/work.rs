@@ -13,10 +13,13 @@ use proto::pb::evaluator_service_client::EvaluatorServiceClient;
 use proto::pb::learner_service_client::LearnerServiceClient;
 use proto::pb::rollout_service_client::RolloutServiceClient;
 use proto::pb::train_step_request::Part;
+use proto::status::Code;
 use rl::{Actor, Anchor, GroupId, Prompt, Rollout, Seed, Stream, TrainGroup, WeightRef};
 use runtime::config::Config;
 use runtime::grpc::{CallError, call};
 use tonic::transport::Channel;
+
+use crate::sound::sound;
 
 /// What is held of a group while it is open: nothing of it is persisted.
 #[derive(Debug, Default)]
@@ -41,10 +44,7 @@ pub struct Sampled {
 impl Payload {
     /// The completions' texts.
     pub fn texts(&self) -> Vec<String> {
-        let sampled = self
-            .completions
-            .iter()
-            .flat_map(|sampled| &sampled.rollouts);
+        let sampled = self.completions.iter().flat_map(|sampled| &sampled.rollouts);
         sampled.map(|rollout| rollout.text.clone()).collect()
     }
 }
@@ -94,18 +94,21 @@ impl Reply {
 /// A call on its way.
 pub type Call = BoxFuture<'static, Answer>;
 
-/// A call to a worker, to be polled by the driver.
+/// A call to a worker, to be polled by the driver. An answer that does not hold what was asked for
+/// is a failed call, which another worker may do better.
 pub fn place(lease: Lease, channel: Channel, deadline: Duration, request: Request) -> Call {
     let what = format!("{} on {}", lease.work, lease.worker);
     Box::pin(async move {
         let begun = Instant::now();
+        let asked = request.count();
         let reply = send(&what, channel, deadline, request).await;
-        Answer {
-            lease,
-            begun,
-            ended: Instant::now(),
-            reply,
-        }
+        let reply = reply.and_then(|reply| match sound(&reply, asked) {
+            Ok(()) => Ok(reply),
+            Err(malformed) => {
+                Err(CallError { what, code: Code::DataLoss, message: malformed.to_string() })
+            }
+        });
+        Answer { lease, begun, ended: Instant::now(), reply }
     })
 }
 
@@ -122,6 +125,18 @@ pub enum Request {
     Train(pb::TrainStepHeader, Vec<TrainGroup>),
 }
 
+impl Request {
+    /// How many completions, scores, rubrics or groups the answer is about.
+    fn count(&self) -> usize {
+        match self {
+            Self::Rollout(request) => request.group_size as usize,
+            Self::Evaluate(request) => request.group.iter().map(|g| g.completions.len()).sum(),
+            Self::Propose(request) => request.rubrics as usize,
+            Self::Train(_, groups) => groups.len(),
+        }
+    }
+}
+
 async fn send(
     what: &str,
     channel: Channel,
@@ -132,45 +147,32 @@ async fn send(
         Request::Rollout(request) => {
             let mut client = RolloutServiceClient::new(channel)
                 .max_decoding_message_size(proto::MAX_MESSAGE_BYTES);
-            call(what, deadline, client.generate_group(request))
-                .await
-                .map(Reply::Rolled)
+            call(what, deadline, client.generate_group(request)).await.map(Reply::Rolled)
         }
         Request::Evaluate(request) => {
             let mut client = EvaluatorServiceClient::new(channel)
                 .max_decoding_message_size(proto::MAX_MESSAGE_BYTES);
-            call(what, deadline, client.evaluate_group(request))
-                .await
-                .map(Reply::Evaluated)
+            call(what, deadline, client.evaluate_group(request)).await.map(Reply::Evaluated)
         }
         Request::Propose(request) => {
             let mut client = EvaluatorServiceClient::new(channel)
                 .max_decoding_message_size(proto::MAX_MESSAGE_BYTES);
-            call(what, deadline, client.propose_rubrics(request))
-                .await
-                .map(Reply::Proposed)
+            call(what, deadline, client.propose_rubrics(request)).await.map(Reply::Proposed)
         }
         Request::Train(header, groups) => {
             let mut client = LearnerServiceClient::new(channel);
             let header = std::iter::once(Part::Header(header));
             let groups = groups.into_iter().map(|group| Part::Group(group.into()));
-            let parts = header
-                .chain(groups)
-                .map(|part| pb::TrainStepRequest { part: Some(part) });
+            let parts = header.chain(groups).map(|part| pb::TrainStepRequest { part: Some(part) });
             let stream = tokio_stream::iter(parts.collect::<Vec<_>>());
-            call(what, deadline, client.train_step(stream))
-                .await
-                .map(Reply::Trained)
+            call(what, deadline, client.train_step(stream)).await.map(Reply::Trained)
         }
     }
 }
 
 /// The lease as it travels.
 pub fn lease(lease: &Lease) -> pb::Lease {
-    pb::Lease {
-        id: lease.id.0,
-        attempt: lease.attempt.0,
-    }
+    pb::Lease { id: lease.id.0, attempt: lease.attempt.0 }
 }
 
 /// What the generator is shown, as it travels.
@@ -203,10 +205,7 @@ pub fn read(answer: &Answer) -> Reading {
     let id = answer.lease.id;
     let (event, gain) = match &answer.reply {
         Err(error) => {
-            let failure = Failure {
-                retryable: error.is_retryable(),
-                reason: error.to_string(),
-            };
+            let failure = Failure { retryable: error.is_retryable(), reason: error.to_string() };
             (failed(&answer.lease, failure), None)
         }
         Ok(Reply::Rolled(reply)) => match sampled(&reply.prompt_tokens, &reply.rollouts) {
@@ -229,13 +228,9 @@ pub fn read(answer: &Answer) -> Reading {
             },
             None,
         ),
-        Ok(Reply::Proposed(reply)) if reply.rollouts.len() < 2 => (
-            Event::EvaluationFinished {
-                lease: id,
-                outcome: Ok(Rewards::Unscorable),
-            },
-            None,
-        ),
+        Ok(Reply::Proposed(reply)) if reply.rollouts.len() < 2 => {
+            (Event::EvaluationFinished { lease: id, outcome: Ok(Rewards::Unscorable) }, None)
+        }
         Ok(Reply::Proposed(reply)) => match sampled(&reply.prompt_tokens, &reply.rollouts) {
             Ok(rubrics) => {
                 let (r_disc, r_anchor) = (reply.r_disc.clone(), reply.r_anchor.clone());
@@ -246,15 +241,11 @@ pub fn read(answer: &Answer) -> Reading {
             Err(error) => (failed(&answer.lease, failure(error)), None),
         },
         Ok(Reply::Trained(reply)) => {
-            let weights = reply
-                .weights
-                .clone()
-                .ok_or_else(|| Malformed::absent("weights"));
+            let weights = reply.weights.clone().ok_or_else(|| Malformed::absent("weights"));
             let weights = weights.and_then(WeightRef::try_from);
             let groups = reply.group_ids.iter().copied().map(GroupId).collect();
-            let outcome = weights
-                .map(|weights| StepDone { weights, groups })
-                .map_err(|e| failure(e));
+            let outcome =
+                weights.map(|weights| StepDone { weights, groups }).map_err(|e| failure(e));
             (Event::StepFinished { lease: id, outcome }, None)
         }
     };
@@ -265,57 +256,27 @@ pub fn read(answer: &Answer) -> Reading {
 pub fn failed(lease: &Lease, failure: Failure) -> Event {
     let id = lease.id;
     match lease.work.call() {
-        ledger::Call::Rollout => Event::RolloutFinished {
-            lease: id,
-            outcome: Err(failure),
-        },
-        ledger::Call::Evaluate => Event::EvaluationFinished {
-            lease: id,
-            outcome: Err(failure),
-        },
-        ledger::Call::Train => Event::StepFinished {
-            lease: id,
-            outcome: Err(failure),
-        },
+        ledger::Call::Rollout => Event::RolloutFinished { lease: id, outcome: Err(failure) },
+        ledger::Call::Evaluate => Event::EvaluationFinished { lease: id, outcome: Err(failure) },
+        ledger::Call::Train => Event::StepFinished { lease: id, outcome: Err(failure) },
     }
 }
 
 /// A failure that may pass with another worker.
 pub fn failure(reason: impl ToString) -> Failure {
-    Failure {
-        retryable: true,
-        reason: reason.to_string(),
-    }
+    Failure { retryable: true, reason: reason.to_string() }
 }
 
 fn sampled(prompt: &[u32], rollouts: &[pb::Rollout]) -> Result<Sampled, Malformed> {
-    Ok(Sampled {
-        prompt: prompt.to_vec(),
-        rollouts: convert::rollouts(rollouts.to_vec())?,
-    })
+    Ok(Sampled { prompt: prompt.to_vec(), rollouts: convert::rollouts(rollouts.to_vec())? })
 }
 
 /// A call that reaches nobody.
 pub fn nobody(lease: Lease) -> Call {
     Box::pin(async move {
-        let (now, what) = (
-            Instant::now(),
-            format!("{} on {}", lease.work, lease.worker),
-        );
-        let (code, message) = (
-            proto::status::Code::Unavailable,
-            "the worker has left".to_owned(),
-        );
-        Answer {
-            lease,
-            begun: now,
-            ended: now,
-            reply: Err(CallError {
-                what,
-                code,
-                message,
-            }),
-        }
+        let (now, what) = (Instant::now(), format!("{} on {}", lease.work, lease.worker));
+        let (code, message) = (Code::Unavailable, "the worker has left".to_owned());
+        Answer { lease, begun: now, ended: now, reply: Err(CallError { what, code, message }) }
     })
 }
 
@@ -331,10 +292,7 @@ pub fn sampling(policy: &runtime::config::Policy) -> pb::SamplingParams {
 
 /// Weights and who has them.
 pub fn wanted(weights: WeightRef, sources: Vec<String>) -> pb::WeightsWanted {
-    pb::WeightsWanted {
-        weights: Some(weights.into()),
-        sources,
-    }
+    pb::WeightsWanted { weights: Some(weights.into()), sources }
 }
 
 /// The request for a group's completions.
@@ -351,9 +309,7 @@ pub fn rollout_request(
         prompt: prompt.text.clone(),
         group_size: run.batch.group_size,
         sampling: Some(sampling(&run.policy)),
-        seed: Seed::new(run.run.seed, Stream::PolicyTokens)
-            .child(group)
-            .to_u64(),
+        seed: Seed::new(run.run.seed, Stream::PolicyTokens).child(group).to_u64(),
         weights: Some(wanted(lease.weights, sources)),
     })
 }
@@ -366,8 +322,6 @@ pub struct Asked<'a> {
     pub anchor: Option<&'a Anchor>,
     /// What the generator is shown.
     pub conditioning: Conditioning,
-    /// The last readable rubric of the prompt.
-    pub last_valid: String,
 }
 
 /// The request for a group's scores, or for rubrics with rewards.
@@ -378,9 +332,7 @@ pub fn evaluate_request(
     sources: Vec<String>,
 ) -> Request {
     let group_id = lease.work.group().map_or(0, |group| group.0);
-    let seed = Seed::new(run.run.seed, Stream::GeneratorTokens)
-        .child(group_id)
-        .to_u64();
+    let seed = Seed::new(run.run.seed, Stream::GeneratorTokens).child(group_id).to_u64();
     let generator = Some(wanted(lease.weights, sources));
     let conditioning = self::conditioning(asked.conditioning);
     let (lease, group) = (Some(self::lease(lease)), Some(asked.group));
@@ -392,7 +344,6 @@ pub fn evaluate_request(
             conditioning,
             generator,
             seed,
-            last_valid_rubric: asked.last_valid,
         }),
         Some(anchor) => Request::Propose(pb::ProposeRubricsRequest {
             lease,

@@ -57,13 +57,8 @@ impl Judge {
             ));
         };
         let seed = seed.child(Stream::VerdictFlips as u64);
-        let verdicts = judge_matrix(
-            &self.verifier,
-            rubric,
-            &group.prompt,
-            &group.completions,
-            seed,
-        );
+        let verdicts =
+            judge_matrix(&self.verifier, rubric, &group.prompt, &group.completions, seed);
         let scores = match scores(rubric, &verdicts) {
             Ok(scores) => scores,
             Err(error) => return Outcome::Unscorable(error.to_string()),

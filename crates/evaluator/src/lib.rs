@@ -73,11 +73,7 @@ pub async fn bind(config: Config) -> Result<Evaluator, WorkerError> {
             .map_err(WorkerError::other)?;
             let writer = Writer::new(&engine, run).map_err(WorkerError::other)?;
             let judge = Judge::new(run).map_err(WorkerError::other)?;
-            Scores::Rubrics {
-                engine,
-                writer: Arc::new(writer),
-                judge: Arc::new(judge),
-            }
+            Scores::Rubrics { engine, writer: Arc::new(writer), judge: Arc::new(judge) }
         }
         (_, Some(scorer)) => Scores::Scorer(scorer),
         (kind, None) => return Err(WorkerError::other(NoScorer(kind))),
@@ -90,11 +86,7 @@ pub async fn bind(config: Config) -> Result<Evaluator, WorkerError> {
         initial_weights: Vec::new(),
     };
     let bound = Bound::new(worker, run.services.evaluator, run).await?;
-    Ok(Evaluator {
-        bound,
-        service: Service { scores },
-        store,
-    })
+    Ok(Evaluator { bound, service: Service { scores }, store })
 }
 
 impl Evaluator {
@@ -107,9 +99,7 @@ impl Evaluator {
             .max_decoding_message_size(proto::MAX_MESSAGE_BYTES)
             .max_encoding_message_size(proto::MAX_MESSAGE_BYTES);
         let weights = runtime::weight_service::weight_service(self.store);
-        self.bound
-            .run(shutdown, Routes::new(service).add_service(weights))
-            .await
+        self.bound.run(shutdown, Routes::new(service).add_service(weights)).await
     }
 }
 
@@ -123,11 +113,7 @@ struct Service {
 
 /// Where scores come from.
 enum Scores {
-    Rubrics {
-        engine: Engine,
-        writer: Arc<Writer>,
-        judge: Arc<Judge>,
-    },
+    Rubrics { engine: Engine, writer: Arc<Writer>, judge: Arc<Judge> },
     Scorer(Arc<dyn Scorer>),
 }
 
@@ -182,11 +168,7 @@ impl Service {
         let group = request.group.ok_or_else(|| Malformed::absent("group"))?;
         let seed = Seed::from_u64(request.seed);
         let (engine, writer, judge) = match &self.scores {
-            Scores::Rubrics {
-                engine,
-                writer,
-                judge,
-            } => (engine, writer, judge),
+            Scores::Rubrics { engine, writer, judge } => (engine, writer, judge),
             Scores::Scorer(scorer) => {
                 let outcome = scorer::outcome(&**scorer, &group, seed);
                 let timing = timing(start, Duration::ZERO, Duration::ZERO, start.elapsed());
@@ -200,15 +182,12 @@ impl Service {
             }
         };
         let prompt = writer.prompt(engine, &group, conditioning)?;
-        let wanted = request
-            .generator
-            .ok_or_else(|| Malformed::absent("generator"))?;
+        let wanted = request.generator.ok_or_else(|| Malformed::absent("generator"))?;
         let (_, sampler, fetch) = engine.sampler(wanted).await?;
         let (writer, judge) = (Arc::clone(writer), Arc::clone(judge));
-        let last_valid = request.last_valid_rubric;
         let job = move || {
             let begin = Instant::now();
-            let written = writer.write_one(&sampler, &prompt, seed, &last_valid)?;
+            let written = writer.write_one(&sampler, &prompt, seed)?;
             let model = begin.elapsed();
             let outcome = judge.score(&written, &group, seed);
             Ok::<_, EngineError>((outcome, written.attempts, written.invalid, model))
@@ -229,12 +208,7 @@ impl Service {
         request: pb::ProposeRubricsRequest,
     ) -> Result<pb::ProposeRubricsResponse, EvaluateError> {
         let start = Instant::now();
-        let Scores::Rubrics {
-            engine,
-            writer,
-            judge,
-        } = &self.scores
-        else {
+        let Scores::Rubrics { engine, writer, judge } = &self.scores else {
             return Err(EvaluateError::NoGenerator);
         };
         let conditioning = request.conditioning();
@@ -244,18 +218,13 @@ impl Service {
             return Err(Malformed::new("anchor_ranks", "one for each answer", found).into());
         }
         let anchor = rl::Anchor {
-            prompt: rl::Prompt {
-                id: String::new(),
-                text: group.prompt.clone(),
-            },
+            prompt: rl::Prompt { id: String::new(), text: group.prompt.clone() },
             answers: request.anchor_answers,
             ranks: request.anchor_ranks,
         };
         let prompt = writer.prompt(engine, &group, conditioning)?;
         let prompt_tokens = prompt.clone();
-        let wanted = request
-            .generator
-            .ok_or_else(|| Malformed::absent("generator"))?;
+        let wanted = request.generator.ok_or_else(|| Malformed::absent("generator"))?;
         let (weights, sampler, fetch) = engine.sampler(wanted).await?;
         let (writer, judge) = (Arc::clone(writer), Arc::clone(judge));
         let eos = writer.eos();
@@ -269,15 +238,8 @@ impl Service {
         };
         let (result, took) = engine.compute(job).await?;
         let (sampled, rewards, model) = result?;
-        let rollout = |sampled| {
-            engine
-                .rollout(sampled, weights.version, eos)
-                .into()
-        };
-        let kept = sampled
-            .into_iter()
-            .zip(&rewards.rewards)
-            .filter(|(_, r)| r.is_some());
+        let rollout = |sampled| engine.rollout(sampled, weights.version, eos).into();
+        let kept = sampled.into_iter().zip(&rewards.rewards).filter(|(_, r)| r.is_some());
         Ok(pb::ProposeRubricsResponse {
             lease: request.lease,
             prompt_tokens,

@@ -25,20 +25,13 @@ impl Scorer for Random {
         seed: Seed,
     ) -> Result<Vec<f64>, String> {
         let seed = seed.child(Stream::VerdictFlips as u64);
-        Ok((0..)
-            .zip(completions)
-            .map(|(k, _)| seed.uniform(k))
-            .collect())
+        Ok((0..).zip(completions).map(|(k, _)| seed.uniform(k)).collect())
     }
 }
 
 pub(crate) fn outcome(scorer: &dyn Scorer, group: &pb::GroupText, seed: Seed) -> Outcome {
     match scorer.scores(&group.prompt, &group.completions, seed) {
-        Ok(scores) => Outcome::Scored(pb::Scored {
-            judged: None,
-            scores,
-            origin: "none".into(),
-        }),
+        Ok(scores) => Outcome::Scored(pb::Scored { judged: None, scores, origin: "none".into() }),
         Err(reason) => Outcome::Unscorable(reason),
     }
 }

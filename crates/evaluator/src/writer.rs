@@ -9,7 +9,7 @@ use proto::pb;
 use rl::{Rubric, Seed, TokenSet};
 use rubric::fallback::{self, Decision, Source};
 use rubric::grammar::{Bank, Grammar, GrammarError, State};
-use rubric::parse::{Limits, ParseError, parse_json, parse_tagged};
+use rubric::parse::{Limits, ParseError, parse_tagged};
 use rubric::reward::Guards;
 use runtime::config::{self, Decoding, GeneratorInput};
 
@@ -84,24 +84,16 @@ impl Writer {
         let grammar = match generator.decoding {
             Decoding::Free => None,
             Decoding::Constrained => {
-                let tags: Vec<u32> = template::WEIGHTS
-                    .into_iter()
-                    .map(special)
-                    .collect::<Result<_, _>>()?;
+                let tags: Vec<u32> =
+                    template::WEIGHTS.into_iter().map(special).collect::<Result<_, _>>()?;
                 let spell = |phrase| {
                     let tokens = tokenizer.encode(phrase);
                     tokens.map_err(|source| WriterError::Phrase { phrase, source })
                 };
-                let phrases: Vec<Vec<u32>> = world::items::phrases()
-                    .map(spell)
-                    .collect::<Result<_, _>>()?;
+                let phrases: Vec<Vec<u32>> =
+                    world::items::phrases().map(spell).collect::<Result<_, _>>()?;
                 let vocab_size = engine.vocab_size();
-                let bank = Bank {
-                    tags: &tags,
-                    phrases: &phrases,
-                    eos,
-                    vocab_size,
-                };
+                let bank = Bank { tags: &tags, phrases: &phrases, eos, vocab_size };
                 Some(Grammar::new(bank, limits)?)
             }
         };
@@ -152,11 +144,7 @@ impl Writer {
                 GroupInput::Digest(&counts)
             }
         };
-        Ok(template::generator_prompt(
-            engine.tokenizer(),
-            &group.prompt,
-            input,
-        )?)
+        Ok(template::generator_prompt(engine.tokenizer(), &group.prompt, input)?)
     }
 
     /// Samples `count` rubrics.
@@ -184,13 +172,8 @@ impl Writer {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(&self, sampled: &Sampled) -> Result<Rubric, ParseError> {
-        let tokens: Vec<u32> = sampled
-            .tokens
-            .iter()
-            .copied()
-            .filter(|&t| t != self.eos)
-            .collect();
-        let text = self.tokenizer.decode(&tokens);
+        let tokens: Vec<u32> = sampled.tokens.iter().copied().filter(|&t| t != self.eos).collect();
+        let text = self.tokenizer.decode_with_specials(&tokens);
         parse_tagged(&text, &world::items::compile, self.limits)
     }
 
@@ -203,12 +186,10 @@ impl Writer {
         sampler: &Sampler,
         prompt: &[u32],
         seed: Seed,
-        last_valid: &str,
     ) -> Result<Written, EngineError> {
-        let last_valid = parse_json(last_valid, self.limits).ok();
         let mut attempts = Vec::new();
         loop {
-            let rubric = match fallback::decide(&attempts, last_valid.as_ref(), None) {
+            let rubric = match fallback::decide(&attempts) {
                 Decision::Resample => {
                     let seed = seed.child(attempts.len() as u64);
                     let sampled = self.sample(sampler, prompt, seed, 1)?;
@@ -246,8 +227,6 @@ impl Constraint for Walk<'_> {
     }
 
     fn advance(&mut self, token: u32) {
-        self.0
-            .advance(token)
-            .expect("the sampler draws allowed tokens only");
+        self.0.advance(token).expect("the sampler draws allowed tokens only");
     }
 }

@@ -11,6 +11,8 @@
 //! last, so a version that can be seen is whole.
 
 mod student;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -13,6 +13,7 @@ use lm::trainer::{StepMetrics, TrainError, Trainer, TrainerConfig};
 use proto::status::Code;
 use rl::{Actor, Digest, GroupId, StepId, TrainGroup, WeightRef, WeightVersion};
 use runtime::config::{self, LearningRateSchedule};
+use runtime::weight_service;
 use serde::{Deserialize, Serialize};
 use weights::{Dtype, Kind, Publication, Tensor, WeightManifest, WeightStore, WeightsError};
 
@@ -131,7 +132,11 @@ impl StudentError {
     pub fn code(&self) -> Code {
         match self {
             Self::Train(_) => Code::InvalidArgument,
-            Self::Weights { source, .. } if source.is_retryable() => Code::Unavailable,
+            Self::Weights { source, .. } => match weight_service::code(source) {
+                // Not here now; a repaired folder or another learner may have it.
+                Code::NotFound => Code::Unavailable,
+                code => code,
+            },
             Self::Died => Code::Internal,
             _ => Code::FailedPrecondition,
         }
@@ -202,7 +207,15 @@ impl Student {
         }
         let begin = Instant::now();
         let rate = self.learning_rate.at(step.base.version.0);
-        let made = self.trainer.step(&step.groups, &self.objective, rate)?;
+        // Until what it made is published the trainer is ahead of what others can see, and after a
+        // panic it may be anywhere.
+        self.current = None;
+        let made = self.trainer.step(&step.groups, &self.objective, rate);
+        if made.is_err() {
+            // A step that is refused changes nothing.
+            self.current = Some(step.base);
+        }
+        let made = made?;
         let model = begin.elapsed();
         let metrics = named(self.actor, &made, rate);
         let stamp = StepStamp {
@@ -211,8 +224,6 @@ impl Student {
             groups: step.groups.iter().map(|group| group.id).collect(),
             metrics: metrics.clone(),
         };
-        // Until it is published the trainer is ahead of what others can see.
-        self.current = None;
         let weights = self
             .publish(step, &stamp)
             .map_err(|source| StudentError::Weights {
@@ -307,6 +318,7 @@ impl Student {
             Ok(None) => return Err(StudentError::NoOptimizer { base }),
             Err(source) => return Err(failed(source)),
         };
+        self.current = None;
         self.trainer.restore(decoder, state).map_err(misfit)?;
         self.current = Some(base);
         Ok(())
@@ -334,9 +346,9 @@ impl Student {
             extra,
             tensors: tensors.into_iter().map(tensor).collect(),
         };
-        let state = self.trainer.export_state();
-        self.store
-            .publish(publication(Kind::Optimizer, state.tensors, BTreeMap::new()))?;
+        let (state, layout) = pack(&self.trainer.export_state().tensors);
+        let layout = BTreeMap::from([(LAYOUT.to_owned(), layout)]);
+        self.store.publish(publication(Kind::Optimizer, vec![state], layout))?;
         let stamp = serde_json::to_value(stamp).expect("a stamp is made of numbers and names");
         let extra = BTreeMap::from([(STEP.to_owned(), stamp)]);
         self.store.publish(publication(

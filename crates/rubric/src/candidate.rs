@@ -3,42 +3,31 @@
 use crate::text;
 
 const NOUNS: [&str; 5] = ["answer", "candidate", "completion", "reply", "response"];
-const NUMBERS: [&str; 10] = [
-    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-];
-const ORDINALS: [&str; 10] = [
-    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
-];
+const NUMBERS: [&str; 10] =
+    ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
+const ORDINALS: [&str; 10] =
+    ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
 const ENDINGS: [&str; 4] = ["st", "nd", "rd", "th"];
 /// After one of these a number is the content of the answer: "the answer 42" is no candidate.
 const CONTENT: [&str; 5] = ["the", "an", "final", "correct", "right"];
 
 /// The words of a criterion that name a candidate: "answer 3", "Candidate B", "second response".
 pub(crate) fn named(criterion: &str) -> Option<String> {
-    let tokens: Vec<&str> = text::tokens(criterion)
-        .filter(|&token| token != "#")
-        .collect();
+    let tokens: Vec<&str> = text::tokens(criterion).filter(|&token| token != "#").collect();
     let lower: Vec<String> = tokens.iter().map(|token| token.to_lowercase()).collect();
-    (0..tokens.len())
-        .filter(|&at| NOUNS.contains(&lower[at].as_str()))
-        .find_map(|at| {
-            let before = |back| at.checked_sub(back).map_or("", |i| lower[i].as_str());
-            let after = tokens.get(at + 1).copied().unwrap_or_default();
-            if is_letter(after) || (is_number(after) && !CONTENT.contains(&before(1))) {
-                Some(tokens[at..=at + 1].join(" "))
-            } else if ORDINALS.contains(&before(1)) {
-                Some(tokens[at - 1..=at].join(" "))
-            } else if ENDINGS.contains(&before(1)) && is_number(before(2)) {
-                Some(format!(
-                    "{}{} {}",
-                    tokens[at - 2],
-                    tokens[at - 1],
-                    tokens[at]
-                ))
-            } else {
-                None
-            }
-        })
+    (0..tokens.len()).filter(|&at| NOUNS.contains(&lower[at].as_str())).find_map(|at| {
+        let before = |back| at.checked_sub(back).map_or("", |i| lower[i].as_str());
+        let after = tokens.get(at + 1).copied().unwrap_or_default();
+        if is_letter(after) || (is_number(after) && !CONTENT.contains(&before(1))) {
+            Some(tokens[at..=at + 1].join(" "))
+        } else if ORDINALS.contains(&before(1)) {
+            Some(tokens[at - 1..=at].join(" "))
+        } else if ENDINGS.contains(&before(1)) && is_number(before(2)) {
+            Some(format!("{}{} {}", tokens[at - 2], tokens[at - 1], tokens[at]))
+        } else {
+            None
+        }
+    })
 }
 
 fn is_letter(token: &str) -> bool {

@@ -18,10 +18,7 @@ pub fn met(check: &Check, text: &str) -> bool {
         Check::EndsWith { text: phrase } => compare(text, phrase, |t, p| t.ends_with(p)),
         Check::AnyOf { words } => {
             let tokens = joined(text);
-            words
-                .iter()
-                .map(|word| joined(word))
-                .any(|w| !w.is_empty() && tokens.contains(&w))
+            words.iter().map(|word| joined(word)).any(|w| !w.is_empty() && tokens.contains(&w))
         }
         Check::Repeats { unit } => !all_different(units(*unit, text)),
         Check::Stutters => stutters(text),
@@ -29,16 +26,13 @@ pub fn met(check: &Check, text: &str) -> bool {
             let count = units(*unit, text).count();
             count >= *min as usize && max.is_none_or(|max| count <= max as usize)
         }
-        Check::ItemsIn { words } => some_and_all(text::items(text), |item| {
-            words.iter().any(|word| word == item)
-        }),
+        Check::ItemsIn { words } => {
+            some_and_all(text::items(text), |item| words.iter().any(|word| word == item))
+        }
         Check::ItemsSorted { descending } => {
             let items: Vec<String> = text::items(text).map(str::to_lowercase).collect();
-            let sorted = if *descending {
-                items.is_sorted_by(|a, b| a >= b)
-            } else {
-                items.is_sorted()
-            };
+            let sorted =
+                if *descending { items.is_sorted_by(|a, b| a >= b) } else { items.is_sorted() };
             sorted && !items.is_empty()
         }
         Check::Bulleted => some_and_all(text::item_lines(text), |line| line.starts_with("- ")),
@@ -150,16 +144,8 @@ mod tests {
             &["Hi Mia. Go.  Hi Mia."],
             &["Hi Mia. Hi Ben.", "Hi Hi", ""],
         ),
-        (
-            r#"{"kind":"repeats","unit":"item"}"#,
-            &["- cat\n* cat"],
-            &["- cat\n- cats", "cat cat"],
-        ),
-        (
-            r#"{"kind":"repeats","unit":"word"}"#,
-            &["a b, a"],
-            &["a A", ", ,"],
-        ),
+        (r#"{"kind":"repeats","unit":"item"}"#, &["- cat\n* cat"], &["- cat\n- cats", "cat cat"]),
+        (r#"{"kind":"repeats","unit":"word"}"#, &["a b, a"], &["a A", ", ,"]),
         (
             r#"{"kind":"stutters"}"#,
             &["thank you, thank you!", "x a b c a b c", "so so so so"],
@@ -170,26 +156,14 @@ mod tests {
             &["A. B.", "A. B! C?"],
             &["A.", "A. B. C. D.", "A. ."],
         ),
-        (
-            r#"{"kind":"count","unit":"word","min":3}"#,
-            &["a b 3", "a b c d"],
-            &["a, b!", ""],
-        ),
-        (
-            r#"{"kind":"count","unit":"line","min":0,"max":0}"#,
-            &["", " \n"],
-            &["a"],
-        ),
+        (r#"{"kind":"count","unit":"word","min":3}"#, &["a b 3", "a b c d"], &["a, b!", ""]),
+        (r#"{"kind":"count","unit":"line","min":0,"max":0}"#, &["", " \n"], &["a"]),
         (
             r#"{"kind":"items_in","words":["cat","dog"]}"#,
             &["- dog\n- cat", "Here:\ncat\nEnd."],
             &["- dog\n- axe", "cat", "Here:\nEnd."],
         ),
-        (
-            r#"{"kind":"items_sorted"}"#,
-            &["ape\nBear\ncat", "- cat"],
-            &["cat\nape", "", "no list"],
-        ),
+        (r#"{"kind":"items_sorted"}"#, &["ape\nBear\ncat", "- cat"], &["cat\nape", "", "no list"]),
         (
             r#"{"kind":"items_sorted","descending":true}"#,
             &["cat\ncat\nape"],
@@ -233,17 +207,8 @@ mod tests {
     #[test]
     fn one_megabyte_of_hostile_text_takes_no_longer_than_a_pass_over_it() {
         // A quadratic check would take minutes on any of these.
-        for part in [
-            "a ",
-            "a b ",
-            ".",
-            "- \n",
-            "- a\n",
-            "a.\n",
-            "\u{301}",
-            "1+",
-            "Dear Dear Mia ",
-        ] {
+        for part in ["a ", "a b ", ".", "- \n", "- a\n", "a.\n", "\u{301}", "1+", "Dear Dear Mia "]
+        {
             let text = part.repeat(1_000_000 / part.len());
             let start = Instant::now();
             for &(json, ..) in TABLE {

@@ -30,10 +30,7 @@ pub fn digest<'a, T: AsRef<str>>(
 ) -> Vec<(&'a str, u32)> {
     bank.iter()
         .map(|(phrase, check)| {
-            let count = completions
-                .iter()
-                .filter(|text| met(check, text.as_ref()))
-                .count();
+            let count = completions.iter().filter(|text| met(check, text.as_ref())).count();
             (phrase.as_str(), count as u32)
         })
         .collect()
@@ -49,10 +46,6 @@ mod tests {
         let bank = [has("b"), has("a"), has("c")];
         let counts = digest(&bank, &["a b", "a", "A, b a"]);
         assert_eq!(counts, [("has b", 2), ("has a", 3), ("has c", 0)]);
-        assert!(
-            digest(&bank, &[] as &[&str])
-                .iter()
-                .all(|&(_, count)| count == 0)
-        );
+        assert!(digest(&bank, &[] as &[&str]).iter().all(|&(_, count)| count == 0));
     }
 }

@@ -137,12 +137,7 @@ impl Grammar {
 
 /// The phrases' places in the order of their tokens, if bank and limits make a grammar.
 fn checked_order(bank: Bank<'_>, limits: Limits) -> Result<Vec<usize>, GrammarError> {
-    let Bank {
-        tags,
-        phrases,
-        eos,
-        vocab_size,
-    } = bank;
+    let Bank { tags, phrases, eos, vocab_size } = bank;
     let ids = tags.iter().chain(phrases.iter().flatten()).chain([&eos]);
     if let Some(&token) = ids.into_iter().find(|&&id| id as usize >= vocab_size) {
         return Err(GrammarError::Outside { token, vocab_size });
@@ -163,22 +158,12 @@ fn checked_order(bank: Bank<'_>, limits: Limits) -> Result<Vec<usize>, GrammarEr
     }
     let mut order: Vec<usize> = (0..phrases.len()).collect();
     order.sort_by_key(|&at| &phrases[at]);
-    if let Some(pair) = order
-        .windows(2)
-        .find(|pair| phrases[pair[0]] == phrases[pair[1]])
-    {
+    if let Some(pair) = order.windows(2).find(|pair| phrases[pair[0]] == phrases[pair[1]]) {
         return Err(GrammarError::SamePhrase(pair[0], pair[1]));
     }
-    let Limits {
-        min_items: min,
-        max_items: max,
-    } = limits;
+    let Limits { min_items: min, max_items: max } = limits;
     if min == 0 || min > max || min > phrases.len() {
-        return Err(GrammarError::Limits {
-            min,
-            max,
-            phrases: phrases.len(),
-        });
+        return Err(GrammarError::Limits { min, max, phrases: phrases.len() });
     }
     Ok(order)
 }
@@ -193,10 +178,7 @@ fn trie<'a>(phrases: impl Iterator<Item = &'a [u32]>) -> Vec<Node> {
             let new = nodes.len();
             at = *nodes[at].next.entry(token).or_insert(new);
             if at == new {
-                nodes.push(Node {
-                    phrases: number..number,
-                    ..Node::default()
-                });
+                nodes.push(Node { phrases: number..number, ..Node::default() });
             }
             nodes[at].phrases.end = number + 1;
         }
@@ -218,19 +200,8 @@ mod tests {
         min: usize,
         max: usize,
     ) -> Result<Grammar, GrammarError> {
-        let bank = Bank {
-            tags: &TAGS,
-            phrases,
-            eos: EOS,
-            vocab_size: VOCAB,
-        };
-        Grammar::new(
-            bank,
-            Limits {
-                min_items: min,
-                max_items: max,
-            },
-        )
+        let bank = Bank { tags: &TAGS, phrases, eos: EOS, vocab_size: VOCAB };
+        Grammar::new(bank, Limits { min_items: min, max_items: max })
     }
 
     #[test]
@@ -249,17 +220,9 @@ mod tests {
         for (phrases, error) in table {
             assert_eq!(grammar(&phrases, 1, 1).err(), Some(error));
         }
-        let limits = Limits {
-            min_items: 1,
-            max_items: 1,
-        };
+        let limits = Limits { min_items: 1, max_items: 1 };
         for (tags, error) in [(&[][..], NoTags), (&[EOS], TagIsEnd(EOS))] {
-            let bank = Bank {
-                tags,
-                phrases: std::slice::from_ref(&one),
-                eos: EOS,
-                vocab_size,
-            };
+            let bank = Bank { tags, phrases: std::slice::from_ref(&one), eos: EOS, vocab_size };
             assert_eq!(Grammar::new(bank, limits).err(), Some(error));
         }
     }
@@ -268,11 +231,7 @@ mod tests {
     fn limits_that_cannot_be_met_are_refused() {
         let phrases = [vec![11], vec![12]];
         for (min, max) in [(0, 1), (3, 3), (2, 1)] {
-            let error = GrammarError::Limits {
-                min,
-                max,
-                phrases: 2,
-            };
+            let error = GrammarError::Limits { min, max, phrases: 2 };
             assert_eq!(grammar(&phrases, min, max).err(), Some(error));
         }
         assert!(grammar(&phrases, 2, 9).is_ok());

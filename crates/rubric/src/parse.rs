@@ -124,25 +124,16 @@ pub fn validate(rubric: &Rubric, limits: Limits) -> Result<(), ParseError> {
     for (item, rubric_item) in (1..).zip(&rubric.items) {
         validate_item(rubric_item, item)?;
         let earlier = criteria.insert(normal(&rubric_item.criterion), item);
-        let same = rubric_item
-            .check
-            .as_ref()
-            .and_then(|check| checks.insert(check, item));
+        let same = rubric_item.check.as_ref().and_then(|check| checks.insert(check, item));
         if let Some(first) = earlier.or(same) {
             return Err(ParseError::Duplicate { item, first });
         }
     }
     if found < limits.min_items {
-        return Err(ParseError::TooFew {
-            found,
-            min: limits.min_items,
-        });
+        return Err(ParseError::TooFew { found, min: limits.min_items });
     }
     if found > limits.max_items {
-        return Err(ParseError::TooMany {
-            found,
-            max: limits.max_items,
-        });
+        return Err(ParseError::TooMany { found, max: limits.max_items });
     }
     Ok(())
 }
@@ -152,10 +143,7 @@ fn validate_item(item: &RubricItem, place: usize) -> Result<(), ParseError> {
         return Err(ParseError::EmptyCriterion { item: place });
     }
     if !WEIGHTS.contains(&item.weight) {
-        return Err(ParseError::BadWeight {
-            item: place,
-            found: item.weight.to_string(),
-        });
+        return Err(ParseError::BadWeight { item: place, found: item.weight.to_string() });
     }
     match candidate::named(&item.criterion) {
         Some(found) => Err(ParseError::NamesCandidate { item: place, found }),
@@ -167,10 +155,7 @@ const WEIGHTS: std::ops::RangeInclusive<u8> = 1..=5;
 
 /// What makes two criteria the same: their tokens, whatever the case.
 fn normal(criterion: &str) -> String {
-    text::tokens(criterion)
-        .collect::<Vec<_>>()
-        .join(" ")
-        .to_lowercase()
+    text::tokens(criterion).collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
 #[cfg(test)]
@@ -180,10 +165,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits {
-        min_items: 2,
-        max_items: 3,
-    };
+    const LIMITS: Limits = Limits { min_items: 2, max_items: 3 };
 
     /// Understands "has W": the word is contained.
     fn has(criterion: &str) -> Option<Check> {

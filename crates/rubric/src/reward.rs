@@ -24,7 +24,8 @@ pub struct Guards {
     pub noise_discount: bool,
     /// The generator reads the first half of the group and is judged on the rest.
     pub holdout_half: bool,
-    /// An item whose sign the ranked anchors contradict contributes nothing.
+    /// An item whose sign the ranked anchors contradict, by more than one flipped verdict could,
+    /// contributes nothing.
     pub anchor_veto: bool,
 }
 
@@ -32,19 +33,11 @@ impl Guards {
     /// How many completions of a group the generator reads, from the first on.
     #[must_use]
     pub fn seen(self, completions: usize) -> usize {
-        if self.holdout_half {
-            completions / 2
-        } else {
-            completions
-        }
+        if self.holdout_half { completions / 2 } else { completions }
     }
 
     fn judged(self, completions: usize) -> std::ops::Range<usize> {
-        let first = if self.holdout_half {
-            self.seen(completions)
-        } else {
-            0
-        };
+        let first = if self.holdout_half { self.seen(completions) } else { 0 };
         first..completions
     }
 }
@@ -147,21 +140,15 @@ pub fn rubric_reward(
 
 /// The verdicts as booleans, if none is missing.
 fn known(row: &[Verdict]) -> Option<Vec<bool>> {
-    row.iter()
-        .map(|verdict| verdict.value().map(|value| value > 0.5))
-        .collect()
+    row.iter().map(|verdict| verdict.value().map(|value| value > 0.5)).collect()
 }
 
 /// `max(0, 2 a - 1)` with `a` the share of equal verdicts among those given both times; 0 where
 /// there is none.
 fn stability(first: &[Verdict], second: &[Verdict]) -> f64 {
-    let pairs = first
-        .iter()
-        .zip(second)
-        .filter_map(|(a, b)| Some((a.value()?, b.value()?)));
-    let (equal, all) = pairs.fold((0u32, 0u32), |(equal, all), (a, b)| {
-        (equal + u32::from(a == b), all + 1)
-    });
+    let pairs = first.iter().zip(second).filter_map(|(a, b)| Some((a.value()?, b.value()?)));
+    let (equal, all) =
+        pairs.fold((0u32, 0u32), |(equal, all), (a, b)| (equal + u32::from(a == b), all + 1));
     let agreement = f64::from(equal) / f64::from(all.max(1));
     (2.0 * agreement - 1.0).max(0.0)
 }
@@ -180,7 +167,8 @@ fn is_contradicted(item: &RubricItem, row: &[Verdict], ranks: &[u32]) -> bool {
             }
         }
     }
-    difference < 0.0
+    // One flipped verdict moves the sum by at most n - 1: less than that may be noise.
+    difference < -(row.len() as f64 - 1.0)
 }
 
 /// What became of one rubric of a group.
@@ -259,16 +247,10 @@ mod tests {
         let item = |&weight: &i8| RubricItem {
             criterion: format!("weighs {weight}"),
             weight: weight.unsigned_abs(),
-            polarity: if weight > 0 {
-                Polarity::Positive
-            } else {
-                Polarity::Negative
-            },
+            polarity: if weight > 0 { Polarity::Positive } else { Polarity::Negative },
             check: None,
         };
-        Rubric {
-            items: weights.iter().map(item).collect(),
-        }
+        Rubric { items: weights.iter().map(item).collect() }
     }
 
     /// One line per item: `1` met, `0` unmet, `?` abstained.
@@ -278,18 +260,11 @@ mod tests {
             '0' => Verdict::Unmet,
             _ => Verdict::Abstained(Abstention::Failed),
         };
-        lines
-            .iter()
-            .map(|line| line.chars().map(verdict).collect())
-            .collect()
+        lines.iter().map(|line| line.chars().map(verdict).collect()).collect()
     }
 
     fn judged(completions: &[&str], anchors: &[&str]) -> Judged {
-        Judged {
-            completions: matrix(completions),
-            again: None,
-            anchors: matrix(anchors),
-        }
+        Judged { completions: matrix(completions), again: None, anchors: matrix(anchors) }
     }
 
     fn reward(weights: &[i8], judged: &Judged, guards: Guards) -> RubricReward {
@@ -299,10 +274,7 @@ mod tests {
 
     #[test]
     fn duplicates_and_opposites_contribute_nothing() {
-        let on = Guards {
-            duplicate_penalty: true,
-            ..OFF
-        };
+        let on = Guards { duplicate_penalty: true, ..OFF };
         let rows = judged(&["1100", "1100", "0011", "1000", "1111"], &["10"; 5]);
         // v (1 - v) = 1/4, 1/4, 1/4, 3/16, 0 with weights 4, 2, 1, 3, 2.
         let all = reward(&[4, 2, -1, 3, 2], &rows, OFF);
@@ -319,18 +291,12 @@ mod tests {
         // Agreement 4/4, 3/4, and 1/3 of the three verdicts given twice: factors 1, 1/2, 0.
         rows.again = Some(matrix(&["1100", "1101", "0?10"]));
         let found = reward(&[2, 2, 1], &rows, OFF).r_disc;
-        assert!(
-            (found - (2.0 + 1.0 + 0.0) * 0.25 / 5.0).abs() < 1e-12,
-            "{found}"
-        );
+        assert!((found - (2.0 + 1.0 + 0.0) * 0.25 / 5.0).abs() < 1e-12, "{found}");
     }
 
     #[test]
     fn a_held_out_half_is_what_counts() {
-        let on = Guards {
-            holdout_half: true,
-            ..OFF
-        };
+        let on = Guards { holdout_half: true, ..OFF };
         let rows = judged(&["0101111", "1100000"], &["10"; 2]);
         // Seven completions, three seen: rows 1111 and 0000 of the rest.
         assert_eq!((on.seen(7), OFF.seen(7)), (3, 7));
@@ -343,17 +309,16 @@ mod tests {
 
     #[test]
     fn items_of_the_wrong_sign_are_vetoed() {
-        let on = Guards {
-            anchor_veto: true,
-            ..OFF
-        };
-        // Earned by better, by worse, by neither more, by worse, by better answers.
-        let rows = judged(&["1100"; 5], &["110", "001", "010", "110", "001"]);
-        let found = reward(&[1, 1, 1, -1, -1], &rows, on);
+        let on = Guards { anchor_veto: true, ..OFF };
+        // Earned by better, by worse, by neither more, by worse, by better answers; the last
+        // contradicts no more than one flipped verdict may: -3 of 4 answers.
+        let anchors = ["1100", "0011", "0110", "1100", "0011", "0001"];
+        let rows = judged(&["1100"; 6], &anchors);
+        let found = reward(&[1, 1, 1, -1, -1, 1], &rows, on);
         assert_eq!(found.vetoed, 2);
-        assert!((found.r_disc - 3.0 * 0.25 / 5.0).abs() < 1e-12);
+        assert!((found.r_disc - 4.0 * 0.25 / 6.0).abs() < 1e-12);
         // Answers of equal rank cannot contradict.
-        let tied = rubric_reward(&rubric(&[1; 5]), &rows, &[0, 0, 0], LOSS, on).expect("scorable");
+        let tied = rubric_reward(&rubric(&[1; 6]), &rows, &[0; 4], LOSS, on).expect("scorable");
         assert_eq!(tied.vetoed, 0);
     }
 
@@ -361,13 +326,7 @@ mod tests {
     fn missing_verdicts_are_no_low_reward() {
         let rows = judged(&["1?", "11"], &["10", "10"]);
         let missing = rubric_reward(&rubric(&[3, 1]), &rows, &[0, 1], LOSS, OFF);
-        assert_eq!(
-            missing,
-            Err(Unscorable {
-                missing: 3,
-                total: 4
-            })
-        );
+        assert_eq!(missing, Err(Unscorable { missing: 3, total: 4 }));
         let rows = judged(&["10", "11"], &["?0", "10"]);
         assert!(rubric_reward(&rubric(&[3, 1]), &rows, &[0, 1], LOSS, OFF).is_err());
     }
@@ -384,10 +343,7 @@ mod tests {
                 saturated: 0,
             })
         };
-        let missing = Outcome::Unscorable(Unscorable {
-            missing: 1,
-            total: 1,
-        });
+        let missing = Outcome::Unscorable(Unscorable { missing: 1, total: 1 });
         let group = group_rewards(&[valid(-3.0), Outcome::Invalid, missing], &ranks, LOSS);
         assert_eq!((group.invalid, group.unscorable), (1, 1));
         let [Some(first), Some((disc, anchor)), None] = group.rewards[..] else {
@@ -404,14 +360,8 @@ mod tests {
     #[test]
     fn judging_fills_what_the_guards_need() {
         let anchor = Anchor {
-            prompt: Prompt {
-                id: "a".into(),
-                text: "Write.".into(),
-            },
-            answers: vec![
-                "The red kite is here.".into(),
-                "The kite is over there.".into(),
-            ],
+            prompt: Prompt { id: "a".into(), text: "Write.".into() },
+            answers: vec!["The red kite is here.".into(), "The kite is over there.".into()],
             ranks: vec![0, 1],
         };
         let mut rubric = rubric(&[1]);
@@ -424,10 +374,7 @@ mod tests {
         };
         let once = judge(OFF);
         assert_eq!(once, judged(&["01"], &["10"]));
-        let twice = judge(Guards {
-            noise_discount: true,
-            ..OFF
-        });
+        let twice = judge(Guards { noise_discount: true, ..OFF });
         assert_eq!(twice.again, Some(once.completions));
     }
 

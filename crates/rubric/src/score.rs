@@ -138,12 +138,8 @@ pub fn score(
     };
     let verdicts = given("verdicts", &request.verdicts, &request.completions)?
         .unwrap_or_else(|| judge(&request.completions, seed.child(0)));
-    let anchors = given(
-        "anchor_verdicts",
-        &request.anchor_verdicts,
-        &request.anchors,
-    )?
-    .unwrap_or_else(|| judge(&request.anchors, seed.child(1)));
+    let anchors = given("anchor_verdicts", &request.anchor_verdicts, &request.anchors)?
+        .unwrap_or_else(|| judge(&request.anchors, seed.child(1)));
     if verdicts[0].is_empty() {
         return Err(ScoreError::NoCompletions);
     }
@@ -162,14 +158,9 @@ pub fn score(
         tie_fraction: found.as_ref().ok().map(|scores| tie_fraction(scores)),
         abstained: abstained_fraction(&verdicts),
         unscorable: found.as_ref().err().map(ToString::to_string),
-        anchors_unscorable: anchor_scores
-            .and_then(Result::err)
-            .map(|error| error.to_string()),
+        anchors_unscorable: anchor_scores.and_then(Result::err).map(|error| error.to_string()),
         scores: found.ok(),
-        verdicts: verdicts
-            .iter()
-            .map(|row| row.iter().map(|&v| number(v)).collect())
-            .collect(),
+        verdicts: verdicts.iter().map(|row| row.iter().map(|&v| number(v)).collect()).collect(),
     })
 }
 
@@ -189,21 +180,12 @@ fn read_matrix(
     texts: usize,
 ) -> Result<Vec<Vec<Verdict>>, ScoreError> {
     if rows.len() != items {
-        return Err(ScoreError::Rows {
-            matrix,
-            found: rows.len(),
-            items,
-        });
+        return Err(ScoreError::Rows { matrix, found: rows.len(), items });
     }
     let expected = if texts == 0 { rows[0].len() } else { texts };
     let read_row = |(row, values): (usize, &Vec<Value>)| {
         if values.len() != expected {
-            return Err(ScoreError::Columns {
-                matrix,
-                row,
-                found: values.len(),
-                expected,
-            });
+            return Err(ScoreError::Columns { matrix, row, found: values.len(), expected });
         }
         let read = |(column, value): (usize, &Value)| {
             read_verdict(value).ok_or_else(|| ScoreError::Verdict {
@@ -238,12 +220,7 @@ mod tests {
     fn answer(request: &str) -> Result<ScoreResponse, ScoreError> {
         let request = ScoreRequest::from_json(request)?;
         let seed = Seed::new(0, Stream::VerdictFlips);
-        score(
-            &request,
-            &ProgramVerifier::default(),
-            AnchorLoss::PairRbp,
-            seed,
-        )
+        score(&request, &ProgramVerifier::default(), AnchorLoss::PairRbp, seed)
     }
 
     #[test]
@@ -277,10 +254,7 @@ mod tests {
                           {"criterion":"asks","weight":1,"polarity":"-","check":{"kind":"contains","text":"?"}}]}"#,
         )
         .expect("an answer");
-        assert_eq!(
-            found.verdicts,
-            [[Some(1), Some(0), Some(0)], [Some(0), Some(0), Some(1)]]
-        );
+        assert_eq!(found.verdicts, [[Some(1), Some(0), Some(0)], [Some(0), Some(0), Some(1)]]);
         assert_eq!(found.scores, Some(vec![1.0, 0.25, 0.0]));
         assert_eq!(found.r_anchor, None);
     }
@@ -313,10 +287,7 @@ mod tests {
                 with(r#""verdicts":[[]]"#),
                 "no completions and no verdicts on them (expected at least one completion)",
             ),
-            (
-                with(r#""verdicts":[]"#),
-                "verdicts has 0 rows (expected 1, one per item)",
-            ),
+            (with(r#""verdicts":[]"#), "verdicts has 0 rows (expected 1, one per item)"),
             (
                 with(r#""completions":["a"],"verdicts":[[1],[0]]"#),
                 "verdicts has 2 rows (expected 1, one per item)",
@@ -341,10 +312,7 @@ mod tests {
                 with(r#""verdicts":[[1]],"anchors":["a"]"#),
                 "one anchor (expected at least 2, or none)",
             ),
-            (
-                r#"{"rubric":[],"completions":["a"]}"#.into(),
-                "rubric: rubric has no items",
-            ),
+            (r#"{"rubric":[],"completions":["a"]}"#.into(), "rubric: rubric has no items"),
             (
                 r#"{"rubric":[{"criterion":"x","weight":0}],"completions":["a"]}"#.into(),
                 "rubric: item 1: weight 0 (expected a whole number of 1 to 5)",

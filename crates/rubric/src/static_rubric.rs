@@ -35,14 +35,9 @@ pub enum LoadError {
 /// # Errors
 /// [`LoadError`], which names the file.
 pub fn load(path: &Path, limits: Limits) -> Result<Rubric, LoadError> {
-    let text = fs::read_to_string(path).map_err(|source| LoadError::Read {
-        path: path.into(),
-        source,
-    })?;
-    parse_json(&text, limits).map_err(|source| LoadError::Parse {
-        path: path.into(),
-        source,
-    })
+    let text =
+        fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.into(), source })?;
+    parse_json(&text, limits).map_err(|source| LoadError::Parse { path: path.into(), source })
 }
 
 #[cfg(test)]
@@ -52,10 +47,7 @@ mod tests {
     #[test]
     fn a_file_loads_or_the_error_names_it() {
         let dir = tempfile::tempdir().expect("a folder");
-        let limits = Limits {
-            min_items: 1,
-            max_items: 4,
-        };
+        let limits = Limits { min_items: 1, max_items: 4 };
         let path = dir.path().join("static.json");
         let missing = load(&path, limits).expect_err("missing").to_string();
         assert!(missing.contains("static.json"), "{missing}");

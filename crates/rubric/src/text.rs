@@ -46,9 +46,7 @@ pub fn sentences(text: &str) -> impl Iterator<Item = &str> {
 
 /// The lines with a visible character, without the white space around them.
 pub fn lines(text: &str) -> impl Iterator<Item = &str> {
-    text.lines()
-        .map(str::trim)
-        .filter(|line| line.contains(is_visible))
+    text.lines().map(str::trim).filter(|line| line.contains(is_visible))
 }
 
 /// The list items, without their bullets: see [`item_lines`].
@@ -80,16 +78,10 @@ pub fn equation(text: &str) -> Option<[u64; 3]> {
 /// is too large.
 #[must_use]
 pub fn number_after(text: &str, word: &str) -> Option<i64> {
-    let mut tokens = token_indices(text)
-        .skip_while(|&(_, token)| token != word)
-        .skip(1);
+    let mut tokens = token_indices(text).skip_while(|&(_, token)| token != word).skip(1);
     let (at, digits) = tokens.find(|(_, token)| token.starts_with(char::is_numeric))?;
     let number: i64 = digits.parse().ok()?;
-    Some(if text[..at].ends_with('-') {
-        -number
-    } else {
-        number
-    })
+    Some(if text[..at].ends_with('-') { -number } else { number })
 }
 
 fn without_bullet(line: &str) -> &str {
@@ -136,10 +128,7 @@ mod tests {
     #[test]
     fn sentences_end_in_a_mark_before_white_space() {
         for (text, expected) in [
-            (
-                "It is 3.5 m. Good! Is it?",
-                &["It is 3.5 m.", "Good!", "Is it?"][..],
-            ),
+            ("It is 3.5 m. Good! Is it?", &["It is 3.5 m.", "Good!", "Is it?"][..]),
             ("Stop!!! . ? Go.\nand then", &["Stop!!!", "Go."]),
             ("no mark", &[]),
             ("...", &[]),
@@ -151,10 +140,7 @@ mod tests {
     #[test]
     fn items_are_lines_less_headings_sentences_and_etc() {
         for (text, expected) in [
-            (
-                "Here:\n- cat\n* dog\netc\nTotal 2.\nEnd.",
-                &["cat", "dog"][..],
-            ),
+            ("Here:\n- cat\n* dog\netc\nTotal 2.\nEnd.", &["cat", "dog"][..]),
             ("cat\ndog", &["cat", "dog"]),
             ("- cat", &["cat"]),
             ("cat", &[]),

@@ -92,14 +92,7 @@ mod tests {
             {"criterion":"filler","weight":4,"polarity":"-","check":{"kind":"any_of","words":["very"]}},
             {"criterion":"repeats","weight":1,"polarity":"-","check":{"kind":"repeats","unit":"sentence"}}
         ]}"#;
-        parse_json(
-            text,
-            Limits {
-                min_items: 1,
-                max_items: 8,
-            },
-        )
-        .expect("valid")
+        parse_json(text, Limits { min_items: 1, max_items: 8 }).expect("valid")
     }
 
     #[test]
@@ -126,10 +119,7 @@ mod tests {
         let mut rubric = rubric();
         rubric.items[0].check = None;
         let verdicts = judge_matrix(&ProgramVerifier::default(), &rubric, "", &["", "a"], SEED());
-        assert_eq!(
-            verdicts[0],
-            [Verdict::Abstained(Abstention::NotJudgeable); 2]
-        );
+        assert_eq!(verdicts[0], [Verdict::Abstained(Abstention::NotJudgeable); 2]);
     }
 
     #[test]
@@ -140,18 +130,12 @@ mod tests {
             polarity: Polarity::Positive,
             check: Some(Check::Contains { text: "a".into() }),
         };
-        let rubric = Rubric {
-            items: vec![item; 20],
-        };
+        let rubric = Rubric { items: vec![item; 20] };
         let completions = ["a b c d"; 500];
         let verifier = ProgramVerifier::new(0.1).expect("a rate");
         let judge = |seed| judge_matrix(&verifier, &rubric, "", &completions, seed);
         let verdicts = judge(SEED());
-        let flipped = verdicts
-            .iter()
-            .flatten()
-            .filter(|&&v| v == Verdict::Unmet)
-            .count();
+        let flipped = verdicts.iter().flatten().filter(|&&v| v == Verdict::Unmet).count();
         // 10,000 draws at .1: mean 1000, standard deviation 30.
         assert!((880..1120).contains(&flipped), "{flipped}");
         assert_eq!(verdicts, judge(SEED()));

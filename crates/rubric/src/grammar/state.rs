@@ -35,11 +35,7 @@ pub struct NotAllowed {
 
 impl<'g> State<'g> {
     pub(super) fn new(grammar: &'g Grammar) -> Self {
-        Self {
-            grammar,
-            at: At::Start,
-            used: Vec::new(),
-        }
+        Self { grammar, at: At::Start, used: Vec::new() }
     }
 
     /// The tokens allowed next: never empty before the end, empty after it.
@@ -81,10 +77,7 @@ impl<'g> State<'g> {
     /// [`NotAllowed`] for a token that is not in [`State::allowed`]; the state stays as it was.
     pub fn advance(&mut self, token: u32) -> Result<(), NotAllowed> {
         if !self.allowed().contains(token) {
-            return Err(NotAllowed {
-                token,
-                items: self.items(),
-            });
+            return Err(NotAllowed { token, items: self.items() });
         }
         let next = match self.at {
             At::Prefix(at) => self.grammar.nodes[at].next.get(&token).copied(),
@@ -95,11 +88,7 @@ impl<'g> State<'g> {
             At::Prefix(next)
         } else {
             self.used.extend(self.completes());
-            if token == self.grammar.eos {
-                At::End
-            } else {
-                At::Prefix(0)
-            }
+            if token == self.grammar.eos { At::End } else { At::Prefix(0) }
         };
         Ok(())
     }
@@ -130,10 +119,7 @@ impl<'g> State<'g> {
     }
 
     fn used_in(&self, phrases: &Range<u32>) -> usize {
-        self.used
-            .iter()
-            .filter(|phrase| phrases.contains(phrase))
-            .count()
+        self.used.iter().filter(|phrase| phrases.contains(phrase)).count()
     }
 }
 
@@ -148,9 +134,7 @@ mod tests {
 
     fn allowed(grammar: &Grammar, tokens: &[u32]) -> Vec<u32> {
         let mut state = grammar.state();
-        tokens
-            .iter()
-            .for_each(|&token| state.advance(token).expect("allowed"));
+        tokens.iter().for_each(|&token| state.advance(token).expect("allowed"));
         state.allowed().iter().collect()
     }
 

@@ -12,9 +12,7 @@ use super::{Limits, ParseError, WEIGHTS, validate};
 /// The first thing wrong with the text, see [`ParseError`].
 pub fn parse_json(text: &str, limits: Limits) -> Result<Rubric, ParseError> {
     let JsonRubric { rubrics } = from_json(without_fence(text))?;
-    let rubric = Rubric {
-        items: weighed(rubrics)?,
-    };
+    let rubric = Rubric { items: weighed(rubrics)? };
     validate(&rubric, limits)?;
     Ok(rubric)
 }
@@ -40,46 +38,25 @@ pub(crate) struct JsonItem {
 /// Items with their weights checked.
 pub(crate) fn weighed(items: Vec<JsonItem>) -> Result<Vec<RubricItem>, ParseError> {
     let weigh = |(place, item): (usize, JsonItem)| {
-        let weight = item
-            .weight
-            .as_u64()
-            .and_then(|weight| u8::try_from(weight).ok());
+        let weight = item.weight.as_u64().and_then(|weight| u8::try_from(weight).ok());
         let Some(weight) = weight.filter(|weight| WEIGHTS.contains(weight)) else {
-            return Err(ParseError::BadWeight {
-                item: place,
-                found: item.weight.to_string(),
-            });
+            return Err(ParseError::BadWeight { item: place, found: item.weight.to_string() });
         };
-        let JsonItem {
-            criterion,
-            polarity,
-            check,
-            ..
-        } = item;
-        Ok(RubricItem {
-            criterion,
-            weight,
-            polarity,
-            check,
-        })
+        let JsonItem { criterion, polarity, check, .. } = item;
+        Ok(RubricItem { criterion, weight, polarity, check })
     };
     (1..).zip(items).map(weigh).collect()
 }
 
 /// Deserialises all of a text, with the path to what is wrong.
 pub(crate) fn from_json<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, ParseError> {
-    let not_json = |error: serde_json::Error| ParseError::NotJson {
-        detail: error.to_string(),
-    };
+    let not_json = |error: serde_json::Error| ParseError::NotJson { detail: error.to_string() };
     let mut json = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
         let error = error.into_inner();
         if error.is_data() {
-            ParseError::Shape {
-                path,
-                detail: error.to_string(),
-            }
+            ParseError::Shape { path, detail: error.to_string() }
         } else {
             not_json(error)
         }
@@ -91,22 +68,15 @@ pub(crate) fn from_json<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, P
 /// The text inside of a code fence that spans all of it, or the text itself.
 fn without_fence(text: &str) -> &str {
     let text = text.trim();
-    let inside = text
-        .strip_prefix("```")
-        .and_then(|rest| rest.strip_suffix("```"));
-    inside.map_or(text, |inside| {
-        inside.strip_prefix("json").unwrap_or(inside).trim()
-    })
+    let inside = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+    inside.map_or(text, |inside| inside.strip_prefix("json").unwrap_or(inside).trim())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
-        min_items: 2,
-        max_items: 3,
-    };
+    const LIMITS: Limits = Limits { min_items: 2, max_items: 3 };
 
     fn items(items: &[&str]) -> String {
         format!(r#"{{"rubrics":[{}]}}"#, items.join(","))
@@ -119,27 +89,11 @@ mod tests {
             r#"{"criterion":"filler","weight":2,"polarity":"-","check":{"kind":"any_of","words":["very"]}}"#,
         ]);
         let rubric = parse_json(&text, LIMITS).expect("valid");
-        let weights: Vec<_> = rubric
-            .items
-            .iter()
-            .map(|i| (i.weight, i.polarity))
-            .collect();
+        let weights: Vec<_> = rubric.items.iter().map(|i| (i.weight, i.polarity)).collect();
         assert_eq!(weights, [(3, Polarity::Positive), (2, Polarity::Negative)]);
-        assert_eq!(
-            rubric.items[1].check,
-            Some(Check::AnyOf {
-                words: vec!["very".into()]
-            })
-        );
-        for fenced in [
-            format!("\n```json\n{text}\n```\n"),
-            format!("```\n{text}```"),
-        ] {
-            assert_eq!(
-                parse_json(&fenced, LIMITS).as_ref(),
-                Ok(&rubric),
-                "{fenced}"
-            );
+        assert_eq!(rubric.items[1].check, Some(Check::AnyOf { words: vec!["very".into()] }));
+        for fenced in [format!("\n```json\n{text}\n```\n"), format!("```\n{text}```")] {
+            assert_eq!(parse_json(&fenced, LIMITS).as_ref(), Ok(&rubric), "{fenced}");
         }
     }
 
@@ -148,18 +102,9 @@ mod tests {
         let good = r#"{"criterion":"a","weight":1}"#;
         let with = |second: &str| items(&[good, second]);
         let table = [
-            (
-                String::new(),
-                "not json: EOF while parsing a value at line 1 column 0",
-            ),
-            (
-                "Sure! {}".into(),
-                "not json: expected value at line 1 column 1",
-            ),
-            (
-                items(&[good]) + " ok?",
-                "not json: trailing characters at line 1 column 44",
-            ),
+            (String::new(), "not json: EOF while parsing a value at line 1 column 0"),
+            ("Sure! {}".into(), "not json: expected value at line 1 column 1"),
+            (items(&[good]) + " ok?", "not json: trailing characters at line 1 column 44"),
             (
                 "[]".into(),
                 "json at .: invalid length 0, expected an object with `rubrics` at line 1 column 2",
@@ -182,10 +127,7 @@ mod tests {
                 with(r#"{"criterion":"b","weight":-1}"#),
                 "item 2: weight -1 (expected a whole number of 1 to 5)",
             ),
-            (
-                with(r#"{"criterion":" \n","weight":1}"#),
-                "item 2: the criterion is empty",
-            ),
+            (with(r#"{"criterion":" \n","weight":1}"#), "item 2: the criterion is empty"),
             (
                 with(r#"{"criterion":" A","weight":5,"polarity":"-"}"#),
                 "item 2 asks the same as item 1",
@@ -201,19 +143,10 @@ mod tests {
         }
         for (item, path) in [
             (r#"{"criterion":"b","weight":"2"}"#, "rubrics[1].weight"),
-            (
-                r#"{"criterion":"b","weight":2,"polarity":"no"}"#,
-                "rubrics[1].polarity",
-            ),
-            (
-                r#"{"criterion":"b","weight":2,"check":{"kind":"magic"}}"#,
-                "rubrics[1].check.kind",
-            ),
+            (r#"{"criterion":"b","weight":2,"polarity":"no"}"#, "rubrics[1].polarity"),
+            (r#"{"criterion":"b","weight":2,"check":{"kind":"magic"}}"#, "rubrics[1].check.kind"),
             (r#"{"criterion":"b"}"#, "rubrics[1]"),
-            (
-                r#"{"criterion":"b","weight":2,"note":""}"#,
-                "rubrics[1].note",
-            ),
+            (r#"{"criterion":"b","weight":2,"note":""}"#, "rubrics[1].note"),
         ] {
             match parse_json(&with(item), LIMITS) {
                 Err(ParseError::Shape { path: found, .. }) => assert_eq!(found, path),
@@ -229,9 +162,6 @@ mod tests {
             &format!(r#"{{"criterion":"adds up","weight":1,{check}}}"#),
             &format!(r#"{{"criterion":"sum is right","weight":2,{check}}}"#),
         ]);
-        assert_eq!(
-            parse_json(&text, LIMITS),
-            Err(ParseError::Duplicate { item: 2, first: 1 })
-        );
+        assert_eq!(parse_json(&text, LIMITS), Err(ParseError::Duplicate { item: 2, first: 1 }));
     }
 }

@@ -18,9 +18,7 @@ pub fn parse_tagged(
     let mut rest = text.trim();
     let first_tag = tag_start(rest).unwrap_or(rest.len());
     if first_tag > 0 {
-        return Err(ParseError::NotTagged {
-            found: rest[..first_tag].trim().into(),
-        });
+        return Err(ParseError::NotTagged { found: rest[..first_tag].trim().into() });
     }
     let mut items = Vec::new();
     while !rest.is_empty() {
@@ -37,11 +35,7 @@ pub fn parse_tagged(
 #[must_use]
 pub fn write_tagged(rubric: &Rubric) -> String {
     rubric.items.iter().fold(String::new(), |mut text, item| {
-        let sign = if item.polarity == Polarity::Positive {
-            '+'
-        } else {
-            '-'
-        };
+        let sign = if item.polarity == Polarity::Positive { '+' } else { '-' };
         write!(text, "<{sign}{}> {}", item.weight, item.criterion).expect("a string takes all");
         text
     })
@@ -61,24 +55,17 @@ impl<F: Fn(&str) -> Option<Check>> Compile for F {
 
 /// Where the next weight tag begins.
 fn tag_start(text: &str) -> Option<usize> {
-    text.match_indices('<')
-        .map(|(at, _)| at)
-        .find(|at| text[at + 1..].starts_with(['+', '-']))
+    text.match_indices('<').map(|(at, _)| at).find(|at| text[at + 1..].starts_with(['+', '-']))
 }
 
 /// Reads one tag with its phrase.
 fn tagged_item(text: &str, place: usize, compile: &dyn Compile) -> Result<RubricItem, ParseError> {
-    let (tag, phrase) = text
-        .find('>')
-        .map_or((text, ""), |at| text.split_at(at + 1));
+    let (tag, phrase) = text.find('>').map_or((text, ""), |at| text.split_at(at + 1));
     let (polarity, weight) = match tag.as_bytes() {
         [b'<', b'+', weight @ b'1'..=b'5', b'>'] => (Polarity::Positive, weight - b'0'),
         [b'<', b'-', weight @ b'1'..=b'5', b'>'] => (Polarity::Negative, weight - b'0'),
         _ => {
-            return Err(ParseError::BadWeight {
-                item: place,
-                found: tag.into(),
-            });
+            return Err(ParseError::BadWeight { item: place, found: tag.into() });
         }
     };
     let criterion = phrase.trim();
@@ -86,27 +73,16 @@ fn tagged_item(text: &str, place: usize, compile: &dyn Compile) -> Result<Rubric
         return Err(ParseError::EmptyCriterion { item: place });
     }
     let Some(check) = compile.check(criterion) else {
-        return Err(ParseError::Unreadable {
-            item: place,
-            criterion: criterion.into(),
-        });
+        return Err(ParseError::Unreadable { item: place, criterion: criterion.into() });
     };
-    Ok(RubricItem {
-        criterion: criterion.into(),
-        weight,
-        polarity,
-        check: Some(check),
-    })
+    Ok(RubricItem { criterion: criterion.into(), weight, polarity, check: Some(check) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
-        min_items: 2,
-        max_items: 3,
-    };
+    const LIMITS: Limits = Limits { min_items: 2, max_items: 3 };
 
     /// Understands "has W": the word is contained.
     fn has(criterion: &str) -> Option<Check> {
@@ -122,47 +98,26 @@ mod tests {
         assert_eq!(rubric.items[1].weight, 2);
         assert_eq!(rubric.items[1].check, has("has very much"));
         assert_eq!(write_tagged(&rubric), text);
-        assert_eq!(
-            parse_tagged("<+3>has Mia <-2>  has very much", &has, LIMITS),
-            Ok(rubric)
-        );
+        assert_eq!(parse_tagged("<+3>has Mia <-2>  has very much", &has, LIMITS), Ok(rubric));
     }
 
     #[test]
     fn tagged_errors_name_what_is_wrong_and_where() {
         for (text, message) in [
             ("", "rubric has no items"),
-            (
-                "has a",
-                "rubric begins with \"has a\" (expected a tag <+1> to <+5> or <-1> to <-5>)",
-            ),
+            ("has a", "rubric begins with \"has a\" (expected a tag <+1> to <+5> or <-1> to <-5>)"),
             (
                 "a <+1> has b",
                 "rubric begins with \"a\" (expected a tag <+1> to <+5> or <-1> to <-5>)",
             ),
             ("<+1> has b", "rubric has 1 items (expected at least 2)"),
-            (
-                "<+1> has a<+1> has b<+1> has c<+1> has d",
-                "rubric has 4 items (expected at most 3)",
-            ),
-            (
-                "<+1> has a<+6> has b",
-                "item 2: weight <+6> (expected a whole number of 1 to 5)",
-            ),
-            (
-                "<+1> has a<+1",
-                "item 2: weight <+1 (expected a whole number of 1 to 5)",
-            ),
+            ("<+1> has a<+1> has b<+1> has c<+1> has d", "rubric has 4 items (expected at most 3)"),
+            ("<+1> has a<+6> has b", "item 2: weight <+6> (expected a whole number of 1 to 5)"),
+            ("<+1> has a<+1", "item 2: weight <+1 (expected a whole number of 1 to 5)"),
             ("<+1><+2> has b", "item 1: the criterion is empty"),
             ("<+1> has a<-4> has a", "item 2 asks the same as item 1"),
-            (
-                "<+1> has a<+1> likes b",
-                "item 2: \"likes b\" is no criterion of this grammar",
-            ),
-            (
-                "<+1> has a<+1> has answer 3",
-                "item 2 names a candidate: \"answer 3\"",
-            ),
+            ("<+1> has a<+1> likes b", "item 2: \"likes b\" is no criterion of this grammar"),
+            ("<+1> has a<+1> has answer 3", "item 2 names a candidate: \"answer 3\""),
         ] {
             let error = parse_tagged(text, &has, LIMITS).expect_err(text);
             assert_eq!(error.to_string(), message);
