@@ -61,13 +61,7 @@ pub async fn bind(config: Config) -> Result<RolloutWorker, WorkerError> {
         initial_weights: Vec::new(),
     };
     let bound = Bound::new(worker, services.rollout, &config.run).await?;
-    Ok(RolloutWorker {
-        bound,
-        service: Service {
-            engine: Arc::new(engine),
-        },
-        store,
-    })
+    Ok(RolloutWorker { bound, service: Service { engine: Arc::new(engine) }, store })
 }
 
 impl RolloutWorker {
@@ -80,9 +74,7 @@ impl RolloutWorker {
             .max_decoding_message_size(proto::MAX_MESSAGE_BYTES)
             .max_encoding_message_size(proto::MAX_MESSAGE_BYTES);
         let weights = runtime::weight_service::weight_service(self.store);
-        self.bound
-            .run(shutdown, Routes::new(service).add_service(weights))
-            .await
+        self.bound.run(shutdown, Routes::new(service).add_service(weights)).await
     }
 }
 
@@ -111,9 +103,7 @@ impl Service {
         let prompt = template::policy_prompt(tokenizer, &request.prompt)?;
         let eos = tokenizer.id(template::EOS);
         let eos = eos.ok_or(template::TemplateError::NoSpecial(template::EOS))?;
-        let sampling = request
-            .sampling
-            .ok_or_else(|| Malformed::absent("sampling"))?;
+        let sampling = request.sampling.ok_or_else(|| Malformed::absent("sampling"))?;
         let params = SamplingParams {
             temperature: sampling.temperature.into(),
             top_p: sampling.top_p.into(),
@@ -121,16 +111,12 @@ impl Service {
             max_tokens: sampling.max_tokens as usize,
             stop: vec![eos],
         };
-        let wanted = request
-            .weights
-            .ok_or_else(|| Malformed::absent("weights"))?;
+        let wanted = request.weights.ok_or_else(|| Malformed::absent("weights"))?;
         let (weights, sampler, fetch) = self.engine.sampler(wanted).await?;
         let (seed, size) = (Seed::from_u64(request.seed), request.group_size as usize);
         let tokens = prompt.clone();
-        let (sampled, model) = self
-            .engine
-            .compute(move || sampler.sample(&tokens, size, &params, seed))
-            .await?;
+        let (sampled, model) =
+            self.engine.compute(move || sampler.sample(&tokens, size, &params, seed)).await?;
         let rollouts = sampled?
             .into_iter()
             .map(|sampled| self.engine.rollout(sampled, weights.version, eos).into())

@@ -56,12 +56,7 @@ impl WeightStore {
         let found = digest(bytes);
         if found != expected {
             let (what, bytes) = (format!("blob {expected}"), bytes.len());
-            return Err(WeightsError::WrongBytes {
-                what,
-                expected,
-                found,
-                bytes,
-            });
+            return Err(WeightsError::WrongBytes { what, expected, found, bytes });
         }
         self.place_blob(expected, bytes)
     }
@@ -77,10 +72,7 @@ impl WeightStore {
                 Ok(_) => {}
                 Err(WeightsError::Missing { .. }) => missing.push(digest),
                 Err(error @ WeightsError::Damaged { .. }) => {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "blob to be replaced"
-                    );
+                    tracing::warn!(error = &error as &dyn std::error::Error, "blob to be replaced");
                     missing.push(digest);
                 }
                 Err(error) => return Err(error),
@@ -91,10 +83,7 @@ impl WeightStore {
 
     /// Reads every tensor of `manifest` and stops at the first fault.
     pub(crate) fn verify(&self, manifest: &WeightManifest) -> Result<(), WeightsError> {
-        manifest
-            .tensors
-            .iter()
-            .try_for_each(|tensor| self.tensor(tensor).map(drop))
+        manifest.tensors.iter().try_for_each(|tensor| self.tensor(tensor).map(drop))
     }
 
     /// Makes bytes that are known to have `digest` visible, unless they are already.
@@ -117,9 +106,7 @@ impl WeightStore {
     ) -> Result<(), WeightsError> {
         static DRAFTS: AtomicU64 = AtomicU64::new(0);
         let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
-        let draft = self
-            .drafts()
-            .join(format!("{}-{number}", std::process::id()));
+        let draft = self.drafts().join(format!("{}-{number}", std::process::id()));
         let written = (|| -> io::Result<()> {
             let mut file = File::create(&draft)?;
             file.write_all(bytes)?;
@@ -150,12 +137,6 @@ impl WeightStore {
         }
         let moved_to = self.damaged().join(&name);
         fs::rename(&path, &moved_to).map_err(io_error("move the damaged", &path))?;
-        Err(WeightsError::Damaged {
-            what: what(),
-            path,
-            bytes: bytes.len(),
-            found,
-            moved_to,
-        })
+        Err(WeightsError::Damaged { what: what(), path, bytes: bytes.len(), found, moved_to })
     }
 }

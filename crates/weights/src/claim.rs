@@ -23,10 +23,7 @@ impl Claims {
         for digest in &digests {
             *held.entry(*digest).or_default() += 1;
         }
-        Claim {
-            claims: self.clone(),
-            digests,
-        }
+        Claim { claims: self.clone(), digests }
     }
 
     /// What is held; nothing more can be while the guard lives.

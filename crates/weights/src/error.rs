@@ -131,10 +131,7 @@ impl WeightsError {
         use io::ErrorKind::{Interrupted, ResourceBusy, TimedOut, WouldBlock};
         match self {
             Self::Io { source, .. } => {
-                matches!(
-                    source.kind(),
-                    Interrupted | ResourceBusy | TimedOut | WouldBlock
-                )
+                matches!(source.kind(), Interrupted | ResourceBusy | TimedOut | WouldBlock)
             }
             Self::WrongBytes { .. } => true,
             Self::Source { retryable, .. } => *retryable,

@@ -52,17 +52,9 @@ pub async fn fetch(
         names.entry(tensor.digest).or_insert(tensor.name.as_str());
     }
     let blobs = missing.into_iter().map(|digest| {
-        blob(
-            store,
-            sources,
-            digest,
-            format!("tensor \"{}\" of {wanted}", names[&digest]),
-        )
+        blob(store, sources, digest, format!("tensor \"{}\" of {wanted}", names[&digest]))
     });
-    iter(blobs)
-        .buffer_unordered(AT_ONCE)
-        .try_collect::<()>()
-        .await?;
+    iter(blobs).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     let placed = manifest.clone();
     on_disk(store, move |store| store.place_manifest(&placed)).await?;
     Ok(manifest)
@@ -84,10 +76,7 @@ async fn manifest(
             Err(error) => tried.push(passed_over(source.as_ref(), error)),
         }
     }
-    Err(WeightsError::Exhausted {
-        what: format!("the manifest of {wanted}"),
-        tried,
-    })
+    Err(WeightsError::Exhausted { what: format!("the manifest of {wanted}"), tried })
 }
 
 async fn blob(
@@ -114,11 +103,7 @@ async fn blob(
 
 fn passed_over(source: &dyn Source, error: WeightsError) -> (String, WeightsError) {
     let name = source.name();
-    tracing::warn!(
-        source = name,
-        error = &error as &dyn std::error::Error,
-        "source passed over"
-    );
+    tracing::warn!(source = name, error = &error as &dyn std::error::Error, "source passed over");
     (name, error)
 }
 
@@ -129,10 +114,7 @@ impl Source for WeightStore {
     }
 
     async fn manifest(&self, wanted: WeightRef) -> Result<Bytes, WeightsError> {
-        on_disk(self, move |store| {
-            store.resolve(wanted).map(|manifest| manifest.encode())
-        })
-        .await
+        on_disk(self, move |store| store.resolve(wanted).map(|manifest| manifest.encode())).await
     }
 
     async fn blob(&self, digest: Digest) -> Result<Bytes, WeightsError> {

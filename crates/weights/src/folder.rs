@@ -76,15 +76,9 @@ impl WeightStore {
     /// # Errors
     /// [`WeightsError::Io`] if the folders cannot be made.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, WeightsError> {
-        let store = Self {
-            root: root.into(),
-            claims: Claims::default(),
-        };
+        let store = Self { root: root.into(), claims: Claims::default() };
         let actors = [Actor::Policy, Actor::Generator].map(|actor| store.manifests(actor));
-        for folder in [store.blobs(), store.damaged(), store.drafts()]
-            .iter()
-            .chain(&actors)
-        {
+        for folder in [store.blobs(), store.damaged(), store.drafts()].iter().chain(&actors) {
             fs::create_dir_all(folder).map_err(io_error("make the folder", folder))?;
         }
         Ok(store)
@@ -100,27 +94,12 @@ impl WeightStore {
     /// [`WeightsError::AlreadyPublished`] if the version is out with other content,
     /// [`WeightsError::Invalid`] for tensors that contradict themselves, [`WeightsError::Io`].
     pub fn publish(&self, publication: Publication) -> Result<WeightRef, WeightsError> {
-        let Publication {
-            actor,
-            version,
-            kind,
-            model,
-            step,
-            extra,
-            mut tensors,
-        } = publication;
+        let Publication { actor, version, kind, model, step, extra, mut tensors } = publication;
         // The digest must not depend on the order in which a model lists its tensors.
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
         let entries = tensors.iter().map(Tensor::entry).collect();
-        let manifest = WeightManifest {
-            actor,
-            version,
-            kind,
-            model,
-            step,
-            tensors: entries,
-            extra,
-        };
+        let manifest =
+            WeightManifest { actor, version, kind, model, step, tensors: entries, extra };
         manifest.check()?;
         self.refuse_another(&manifest)?;
 
@@ -163,24 +142,15 @@ impl WeightStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             outcome => outcome.map_err(io_error("read", &path))?,
         };
-        let damaged = |detail| WeightsError::DamagedManifest {
-            path: path.clone(),
-            detail,
-        };
+        let damaged = |detail| WeightsError::DamagedManifest { path: path.clone(), detail };
         let ManifestFile { digest, manifest } =
             serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         let found = manifest.reference();
         if found.digest != digest {
-            return Err(damaged(format!(
-                "its digest is {}, expected {digest}",
-                found.digest
-            )));
+            return Err(damaged(format!("its digest is {}, expected {digest}", found.digest)));
         }
         if (manifest.actor, manifest.version, manifest.kind) != (actor, version, kind) {
-            return Err(damaged(format!(
-                "it is of {found} ({})",
-                manifest.kind.name()
-            )));
+            return Err(damaged(format!("it is of {found} ({})", manifest.kind.name())));
         }
         Ok(Some(manifest))
     }
@@ -194,10 +164,7 @@ impl WeightStore {
     pub fn latest(&self, actor: Actor, kind: Kind) -> Result<Option<WeightManifest>, WeightsError> {
         for version in self.versions(actor, kind)?.into_iter().rev() {
             let complete = self.find(actor, version, kind).and_then(|found| {
-                found
-                    .iter()
-                    .try_for_each(|manifest| self.verify(manifest))
-                    .map(|()| found)
+                found.iter().try_for_each(|manifest| self.verify(manifest)).map(|()| found)
             });
             match complete {
                 Ok(Some(manifest)) => return Ok(Some(manifest)),
@@ -230,16 +197,9 @@ impl WeightStore {
 
     /// Makes `manifest` visible; its tensors must be here.
     pub(crate) fn place_manifest(&self, manifest: &WeightManifest) -> Result<(), WeightsError> {
-        let WeightRef {
-            actor,
-            version,
-            digest,
-        } = manifest.reference();
+        let WeightRef { actor, version, digest } = manifest.reference();
         let path = self.manifest_path(actor, version, manifest.kind);
-        let file = ManifestFile {
-            digest,
-            manifest: manifest.clone(),
-        };
+        let file = ManifestFile { digest, manifest: manifest.clone() };
         let text = serde_json::to_vec(&file).expect("a manifest has text keys and finite numbers");
         if fs::read(&path).is_ok_and(|present| present == text) {
             return Ok(());
@@ -268,8 +228,7 @@ impl WeightStore {
         version: WeightVersion,
         kind: Kind,
     ) -> PathBuf {
-        self.manifests(actor)
-            .join(format!("{version}.{}.json", kind.name()))
+        self.manifests(actor).join(format!("{version}.{}.json", kind.name()))
     }
 
     pub(crate) fn manifests(&self, actor: Actor) -> PathBuf {
@@ -305,10 +264,7 @@ impl Tensor {
 pub(crate) fn names(folder: &Path) -> Result<Vec<String>, WeightsError> {
     let list = || -> io::Result<Vec<String>> {
         let entries: Vec<_> = fs::read_dir(folder)?.collect::<Result<_, _>>()?;
-        Ok(entries
-            .into_iter()
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect())
+        Ok(entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok()).collect())
     };
     list().map_err(io_error("list", folder))
 }
@@ -318,9 +274,5 @@ pub(crate) fn io_error(
     path: &Path,
 ) -> impl FnOnce(io::Error) -> WeightsError {
     let path = path.to_path_buf();
-    move |source| WeightsError::Io {
-        operation,
-        path,
-        source,
-    }
+    move |source| WeightsError::Io { operation, path, source }
 }

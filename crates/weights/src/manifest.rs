@@ -77,9 +77,7 @@ impl WeightManifest {
     /// The one byte form that is digested and sent: compact JSON, fields in the order of the struct.
     #[must_use]
     pub fn encode(&self) -> Bytes {
-        serde_json::to_vec(self)
-            .expect("a manifest has text keys and finite numbers only")
-            .into()
+        serde_json::to_vec(self).expect("a manifest has text keys and finite numbers only").into()
     }
 
     /// Reads what [`WeightManifest::encode`] wrote, if it is what `wanted` names.
@@ -88,24 +86,13 @@ impl WeightManifest {
     /// [`WeightsError::WrongBytes`] if the digest is another, [`WeightsError::Invalid`] if it is no
     /// manifest or one of another actor or version.
     pub fn decode(wanted: WeightRef, bytes: &[u8]) -> Result<Self, WeightsError> {
-        let (what, expected, found) = (
-            || format!("manifest of {wanted}"),
-            wanted.digest,
-            digest(bytes),
-        );
+        let (what, expected, found) =
+            (|| format!("manifest of {wanted}"), wanted.digest, digest(bytes));
         if found != expected {
             let bytes = bytes.len();
-            return Err(WeightsError::WrongBytes {
-                what: what(),
-                expected,
-                found,
-                bytes,
-            });
+            return Err(WeightsError::WrongBytes { what: what(), expected, found, bytes });
         }
-        let invalid = |detail| WeightsError::Invalid {
-            what: what(),
-            detail,
-        };
+        let invalid = |detail| WeightsError::Invalid { what: what(), detail };
         let manifest: Self =
             serde_json::from_slice(bytes).map_err(|error| invalid(error.to_string()))?;
         manifest.check()?;
@@ -119,11 +106,7 @@ impl WeightManifest {
     #[must_use]
     pub fn reference(&self) -> WeightRef {
         let digest = digest(&self.encode());
-        WeightRef {
-            actor: self.actor,
-            version: self.version,
-            digest,
-        }
+        WeightRef { actor: self.actor, version: self.version, digest }
     }
 
     /// The tensor called `name`.
@@ -141,14 +124,7 @@ impl WeightManifest {
     /// Refuses two tensors of one name, and sizes that do not follow from the shapes.
     pub(crate) fn check(&self) -> Result<(), WeightsError> {
         let mut names = BTreeSet::new();
-        for TensorEntry {
-            name,
-            shape,
-            dtype,
-            bytes,
-            ..
-        } in &self.tensors
-        {
+        for TensorEntry { name, shape, dtype, bytes, .. } in &self.tensors {
             let invalid = |detail| {
                 let what = format!("tensor \"{name}\" of {} {}", self.actor, self.version);
                 Err(WeightsError::Invalid { what, detail })
@@ -156,9 +132,7 @@ impl WeightManifest {
             if name.is_empty() || !names.insert(name) {
                 return invalid("its name is empty or taken".into());
             }
-            let size = shape
-                .iter()
-                .try_fold(dtype.size(), |size, &n| size.checked_mul(n as u64));
+            let size = shape.iter().try_fold(dtype.size(), |size, &n| size.checked_mul(n as u64));
             if size != Some(*bytes) {
                 return invalid(format!("{bytes} bytes do not fill {shape:?} of {dtype:?}"));
             }
@@ -210,13 +184,7 @@ mod tests {
     }
 
     fn entry(name: &str, shape: &[usize], dtype: Dtype, bytes: u64) -> TensorEntry {
-        TensorEntry {
-            name: name.into(),
-            shape: shape.into(),
-            dtype,
-            digest: digest(b""),
-            bytes,
-        }
+        TensorEntry { name: name.into(), shape: shape.into(), dtype, digest: digest(b""), bytes }
     }
 
     /// The first value is from the BLAKE3 paper's test vectors (empty input).
@@ -224,11 +192,8 @@ mod tests {
     fn digests_and_the_byte_form_stay_what_they_are() {
         let empty = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
         assert_eq!(digest(b"").to_string(), empty);
-        let text = String::from_utf8(
-            manifest(vec![entry("w", &[2], Dtype::F16, 4)])
-                .encode()
-                .into(),
-        );
+        let text =
+            String::from_utf8(manifest(vec![entry("w", &[2], Dtype::F16, 4)]).encode().into());
         let model = digest(b"config");
         assert_eq!(
             text.expect("text"),
@@ -244,56 +209,25 @@ mod tests {
     fn a_manifest_is_taken_for_its_own_reference_only() {
         let made = manifest(vec![entry("w", &[2, 3], Dtype::F32, 24)]);
         let (bytes, wanted) = (made.encode(), made.reference());
-        assert_eq!(
-            WeightManifest::decode(wanted, &bytes).expect("its own"),
-            made
-        );
+        assert_eq!(WeightManifest::decode(wanted, &bytes).expect("its own"), made);
         let mut flipped = bytes.to_vec();
         flipped[10] ^= 1;
         let error = WeightManifest::decode(wanted, &flipped).expect_err("flipped");
         assert_eq!(error.code(), "wrong_bytes");
-        let other = WeightRef {
-            version: WeightVersion(4),
-            ..wanted
-        };
-        assert_eq!(
-            WeightManifest::decode(other, &bytes)
-                .expect_err("v3")
-                .code(),
-            "invalid"
-        );
-        let rubbish = WeightRef {
-            digest: digest(b"{}"),
-            ..wanted
-        };
-        assert_eq!(
-            WeightManifest::decode(rubbish, b"{}")
-                .expect_err("{}")
-                .code(),
-            "invalid"
-        );
+        let other = WeightRef { version: WeightVersion(4), ..wanted };
+        assert_eq!(WeightManifest::decode(other, &bytes).expect_err("v3").code(), "invalid");
+        let rubbish = WeightRef { digest: digest(b"{}"), ..wanted };
+        assert_eq!(WeightManifest::decode(rubbish, b"{}").expect_err("{}").code(), "invalid");
     }
 
     #[test]
     fn sizes_follow_from_shapes_and_names_are_unique() {
         let tables = [
-            (
-                vec![
-                    entry("w", &[2, 3], Dtype::BF16, 12),
-                    entry("s", &[], Dtype::I64, 8),
-                ],
-                true,
-            ),
+            (vec![entry("w", &[2, 3], Dtype::BF16, 12), entry("s", &[], Dtype::I64, 8)], true),
             (vec![entry("none", &[0, 7], Dtype::F32, 0)], true),
             (vec![entry("w", &[2, 3], Dtype::F32, 23)], false),
             (vec![entry("w", &[usize::MAX, 3], Dtype::F32, 12)], false),
-            (
-                vec![
-                    entry("w", &[1], Dtype::F32, 4),
-                    entry("w", &[1], Dtype::F32, 4),
-                ],
-                false,
-            ),
+            (vec![entry("w", &[1], Dtype::F32, 4), entry("w", &[1], Dtype::F32, 4)], false),
             (vec![entry("", &[1], Dtype::F32, 4)], false),
         ];
         for (tensors, valid) in tables {

@@ -57,10 +57,7 @@ impl WeightStore {
             }
         }
         let ours = format!("{}-", std::process::id());
-        for name in names(&self.drafts())?
-            .iter()
-            .filter(|name| !name.starts_with(&ours))
-        {
+        for name in names(&self.drafts())?.iter().filter(|name| !name.starts_with(&ours)) {
             remove(&self.drafts().join(name))?;
         }
         Ok(pruned)
@@ -84,11 +81,7 @@ impl WeightStore {
         keep_last: usize,
         pinned: &[WeightRef],
     ) -> Result<impl Fn(WeightVersion) -> bool, WeightsError> {
-        let newest_first: Vec<_> = self
-            .versions(actor, Kind::Weights)?
-            .into_iter()
-            .rev()
-            .collect();
+        let newest_first: Vec<_> = self.versions(actor, Kind::Weights)?.into_iter().rev().collect();
         // State above the newest weights belongs to the step going on.
         let floor = match keep_last {
             0 => newest_first.first().map(|newest| newest.next()),
@@ -96,10 +89,7 @@ impl WeightStore {
         };
         let ours = pinned.iter().filter(|pinned| pinned.actor == actor);
         let mut kept: BTreeSet<_> = ours.map(|pinned| pinned.version).collect();
-        kept.extend(
-            self.latest(actor, Kind::Weights)?
-                .map(|manifest| manifest.version),
-        );
+        kept.extend(self.latest(actor, Kind::Weights)?.map(|manifest| manifest.version));
         Ok(move |version| floor.is_none_or(|floor| version >= floor) || kept.contains(&version))
     }
 

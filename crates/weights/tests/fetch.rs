@@ -44,12 +44,7 @@ struct Line {
 impl Line {
     fn new(store: &WeightStore, fault: fn(Bytes) -> Result<Bytes, WeightsError>) -> Arc<Self> {
         let (asked, manifests) = (Mutex::default(), AtomicUsize::new(0));
-        Arc::new(Self {
-            store: store.clone(),
-            fault,
-            asked,
-            manifests,
-        })
+        Arc::new(Self { store: store.clone(), fault, asked, manifests })
     }
 
     fn asked(&self) -> usize {
@@ -98,11 +93,8 @@ fn complete(store: &WeightStore, wanted: WeightRef) -> bool {
 #[tokio::test]
 async fn only_what_is_missing_is_asked_for_and_what_is_here_is_served_on() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (learner, worker, peer) = (
-        store(&folder, "learner"),
-        store(&folder, "worker"),
-        store(&folder, "peer"),
-    );
+    let (learner, worker, peer) =
+        (store(&folder, "learner"), store(&folder, "worker"), store(&folder, "peer"));
     let first = publish(&learner, 1, &[1.0, 2.0, 3.0]);
     let second = publish(&learner, 2, &[1.0, 2.5, 3.0]);
     let line = Line::new(&learner, Ok);
@@ -112,11 +104,7 @@ async fn only_what_is_missing_is_asked_for_and_what_is_here_is_served_on() {
     let manifest = fetch(&worker, &sources, second).await.expect("fetched");
     assert_eq!((line.asked(), manifest.reference()), (4, second));
     fetch(&worker, &sources, second).await.expect("here");
-    assert_eq!(
-        (line.asked(), line.manifests.load(Ordering::Relaxed)),
-        (4, 2),
-        "nothing asked"
-    );
+    assert_eq!((line.asked(), line.manifests.load(Ordering::Relaxed)), (4, 2), "nothing asked");
     assert!(complete(&worker, second));
 
     // The learner is gone; the peer gets it from the worker.
@@ -135,23 +123,14 @@ async fn only_what_is_missing_is_asked_for_and_what_is_here_is_served_on() {
 #[tokio::test]
 async fn a_flipped_bit_on_the_way_is_asked_for_again_elsewhere() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (learner, empty, worker) = (
-        store(&folder, "learner"),
-        store(&folder, "empty"),
-        store(&folder, "worker"),
-    );
+    let (learner, empty, worker) =
+        (store(&folder, "learner"), store(&folder, "empty"), store(&folder, "worker"));
     let values: Vec<f32> = (0..20).map(|i| i as f32).collect();
     let wanted = publish(&learner, 7, &values);
     let (bad, good) = (Line::new(&learner, flip), Line::new(&learner, Ok));
-    let sources: [Arc<dyn Source>; 4] = [
-        Arc::new(empty),
-        bad.clone(),
-        Line::new(&learner, cut),
-        good.clone(),
-    ];
-    fetch(&worker, &sources, wanted)
-        .await
-        .expect("the last source is good");
+    let sources: [Arc<dyn Source>; 4] =
+        [Arc::new(empty), bad.clone(), Line::new(&learner, cut), good.clone()];
+    fetch(&worker, &sources, wanted).await.expect("the last source is good");
     assert_eq!((bad.asked(), good.asked()), (20, 20));
     assert!(complete(&worker, wanted));
 }
@@ -161,20 +140,13 @@ async fn a_broken_fetch_leaves_no_version_and_may_be_repeated() {
     let folder = tempfile::tempdir().expect("a folder");
     let (learner, worker) = (store(&folder, "learner"), store(&folder, "worker"));
     let wanted = publish(&learner, 7, &[1.0, 2.0]);
-    let gone = learner
-        .resolve(wanted)
-        .expect("here")
-        .tensor("layer.1")
-        .expect("named")
-        .digest;
+    let gone = learner.resolve(wanted).expect("here").tensor("layer.1").expect("named").digest;
     let hidden = folder.path().join("learner/blobs").join(gone.to_string());
     let bytes = std::fs::read(&hidden).expect("a blob");
     std::fs::remove_file(&hidden).expect("removed");
 
     let line: [Arc<dyn Source>; 1] = [Line::new(&learner, Ok)];
-    let error = fetch(&worker, &line, wanted)
-        .await
-        .expect_err("one is gone");
+    let error = fetch(&worker, &line, wanted).await.expect_err("one is gone");
     assert_eq!(
         error.to_string(),
         format!(
@@ -189,22 +161,12 @@ async fn a_broken_fetch_leaves_no_version_and_may_be_repeated() {
     fetch(&worker, &line, wanted).await.expect("fetched");
     assert!(complete(&worker, wanted));
 
-    let unknown = WeightRef {
-        version: WeightVersion(8),
-        ..wanted
-    };
-    let error = fetch(&worker, &line, unknown)
-        .await
-        .expect_err("never published");
+    let unknown = WeightRef { version: WeightVersion(8), ..wanted };
+    let error = fetch(&worker, &line, unknown).await.expect_err("never published");
     assert_eq!(error.code(), "exhausted");
     let lines: [Arc<dyn Source>; 1] = [Line::new(&learner, cut)];
-    let error = fetch(&store(&folder, "other"), &lines, wanted)
-        .await
-        .expect_err("cut");
-    assert!(
-        error.is_retryable() && error.to_string().contains("connection reset"),
-        "{error}"
-    );
+    let error = fetch(&store(&folder, "other"), &lines, wanted).await.expect_err("cut");
+    assert!(error.is_retryable() && error.to_string().contains("connection reset"), "{error}");
 }
 
 #[tokio::test]

@@ -39,9 +39,7 @@ fn weights(version: u64, tensors: &[(&str, i64)]) -> Publication {
 }
 
 fn latest(store: &WeightStore, kind: Kind) -> Option<u64> {
-    let latest = store
-        .latest(Actor::Policy, kind)
-        .expect("a readable folder");
+    let latest = store.latest(Actor::Policy, kind).expect("a readable folder");
     latest.map(|manifest| manifest.version.0)
 }
 
@@ -49,11 +47,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            files.extend(self::files(&path))
-        } else {
-            files.push(path)
-        }
+        if path.is_dir() { files.extend(self::files(&path)) } else { files.push(path) }
     }
     files.sort();
     files
@@ -67,34 +61,17 @@ fn blob_path(folder: &tempfile::TempDir, manifest: &WeightManifest, name: &str) 
 #[test]
 fn what_was_published_is_read_back_by_its_reference() {
     let (folder, store) = folder();
-    let wanted = store
-        .publish(weights(3, &[("b", 2), ("a", 1), ("tied", 2)]))
-        .expect("published");
+    let wanted = store.publish(weights(3, &[("b", 2), ("a", 1), ("tied", 2)])).expect("published");
     let manifest = store.resolve(wanted).expect("here");
     assert_eq!(manifest.reference(), wanted);
-    assert_eq!(
-        (manifest.step, &manifest.extra["loss"]),
-        (Some(3), &0.1.into())
-    );
+    assert_eq!((manifest.step, &manifest.extra["loss"]), (Some(3), &0.1.into()));
     for (name, value) in [("a", 1_i64), ("b", 2), ("tied", 2)] {
-        let bytes = store
-            .tensor(manifest.tensor(name).expect("named"))
-            .expect("right");
+        let bytes = store.tensor(manifest.tensor(name).expect("named")).expect("right");
         assert_eq!(bytes[..], value.to_le_bytes(), "{name}");
     }
-    assert_eq!(
-        files(&folder.path().join("weights/blobs")).len(),
-        2,
-        "equal bytes are kept once"
-    );
-    let other = WeightRef {
-        digest: digest(b"other"),
-        ..wanted
-    };
-    assert_eq!(
-        store.resolve(other).expect_err("not here").code(),
-        "unknown"
-    );
+    assert_eq!(files(&folder.path().join("weights/blobs")).len(), 2, "equal bytes are kept once");
+    let other = WeightRef { digest: digest(b"other"), ..wanted };
+    assert_eq!(store.resolve(other).expect_err("not here").code(), "unknown");
     assert_eq!(latest(&store, Kind::Weights), Some(3));
     assert_eq!(latest(&store, Kind::Optimizer), None);
 }
@@ -106,54 +83,35 @@ fn publishing_again_changes_nothing_and_another_content_is_refused_once_out() {
     let lost = store.publish(state(1)).expect("published");
     let state_1 = store.publish(state(2)).expect("the version is not out yet");
     assert_eq!(store.resolve(lost).expect_err("replaced").code(), "unknown");
-    let weights_1 = store
-        .publish(weights(1, &[("w", 1), ("v", 2)]))
-        .expect("published");
+    let weights_1 = store.publish(weights(1, &[("w", 1), ("v", 2)])).expect("published");
 
-    let before: Vec<_> = files(folder.path())
-        .iter()
-        .map(|f| fs::metadata(f).unwrap().modified().unwrap())
-        .collect();
+    let before: Vec<_> =
+        files(folder.path()).iter().map(|f| fs::metadata(f).unwrap().modified().unwrap()).collect();
     assert_eq!(store.publish(state(2)).expect("again"), state_1);
-    assert_eq!(
-        store
-            .publish(weights(1, &[("v", 2), ("w", 1)]))
-            .expect("any order"),
-        weights_1
-    );
-    let after: Vec<_> = files(folder.path())
-        .iter()
-        .map(|f| fs::metadata(f).unwrap().modified().unwrap())
-        .collect();
+    assert_eq!(store.publish(weights(1, &[("v", 2), ("w", 1)])).expect("any order"), weights_1);
+    let after: Vec<_> =
+        files(folder.path()).iter().map(|f| fs::metadata(f).unwrap().modified().unwrap()).collect();
     assert_eq!(before, after, "not written again");
 
     for other in [weights(1, &[("w", 1), ("v", 3)]), state(3)] {
         let error = store.publish(other).expect_err("out already");
         assert_eq!(error.code(), "already_published", "{error}");
     }
-    assert_eq!(
-        store.resolve(weights_1).expect("untouched").reference(),
-        weights_1
-    );
+    assert_eq!(store.resolve(weights_1).expect("untouched").reference(), weights_1);
 }
 
 #[test]
 fn a_flipped_bit_names_tensor_and_file_and_publishing_mends_it() {
     let (folder, store) = folder();
     let first = store.publish(weights(1, &[("w", 1)])).expect("published");
-    let second = store
-        .publish(weights(2, &[("w", 2), ("v", 3)]))
-        .expect("published");
+    let second = store.publish(weights(2, &[("w", 2), ("v", 3)])).expect("published");
     let manifest = store.resolve(second).expect("here");
     let entry = manifest.tensor("w").expect("named");
     let path = blob_path(&folder, &manifest, "w");
     for damage in [vec![3, 0, 0, 0, 0, 0, 0, 0], vec![2, 0, 0], vec![]] {
         fs::write(&path, &damage).expect("damaged");
         let error = store.tensor(entry).expect_err("damaged");
-        let aside = folder
-            .path()
-            .join("weights/damaged")
-            .join(entry.digest.to_string());
+        let aside = folder.path().join("weights/damaged").join(entry.digest.to_string());
         assert_eq!(
             error.to_string(),
             format!(
@@ -168,16 +126,12 @@ fn a_flipped_bit_names_tensor_and_file_and_publishing_mends_it() {
         assert_eq!(store.tensor(entry).expect_err("moved").code(), "missing");
         assert_eq!(store.missing(&manifest).expect("readable"), [entry.digest]);
         assert_eq!(latest(&store, Kind::Weights), Some(1), "passed over");
-        store
-            .publish(weights(2, &[("w", 2), ("v", 3)]))
-            .expect("mended");
+        store.publish(weights(2, &[("w", 2), ("v", 3)])).expect("mended");
         assert_eq!(latest(&store, Kind::Weights), Some(2));
     }
     // A version that nobody can have whole may be replaced.
     fs::remove_file(&path).expect("removed");
-    store
-        .publish(weights(2, &[("w", 9)]))
-        .expect("it was not out any more");
+    store.publish(weights(2, &[("w", 9)])).expect("it was not out any more");
     store.resolve(first).expect("untouched");
 }
 
@@ -186,9 +140,7 @@ fn a_manifest_cut_anywhere_or_changed_is_never_chosen() {
     let (folder, store) = folder();
     store.publish(weights(1, &[("w", 1)])).expect("published");
     let wanted = store.publish(weights(2, &[("w", 2)])).expect("published");
-    let path = folder
-        .path()
-        .join("weights/manifests/policy/v2.weights.json");
+    let path = folder.path().join("weights/manifests/policy/v2.weights.json");
     let sound = fs::read(&path).expect("the manifest");
     let copied = fs::read(path.with_file_name("v1.weights.json")).expect("the manifest");
     let cut = (0..sound.len()).map(|len| sound[..len].to_vec());
@@ -202,16 +154,10 @@ fn a_manifest_cut_anywhere_or_changed_is_never_chosen() {
         let error = store.resolve(wanted).map(drop);
         let error = error.expect_err(&String::from_utf8_lossy(&damaged));
         assert_eq!(error.code(), "damaged_manifest");
-        assert!(
-            error.to_string().contains(&path.display().to_string()),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&path.display().to_string()), "{error}");
         assert_eq!(latest(&store, Kind::Weights), Some(1));
     }
-    assert_eq!(
-        store.publish(weights(2, &[("w", 2)])).expect("mended"),
-        wanted
-    );
+    assert_eq!(store.publish(weights(2, &[("w", 2)])).expect("mended"), wanted);
     assert_eq!(latest(&store, Kind::Weights), Some(2));
 }
 
@@ -223,17 +169,9 @@ fn a_write_that_fails_says_where_and_leaves_no_version() {
     let drafts = folder.path().join("weights/drafts");
     fs::remove_dir(&drafts).expect("empty");
     fs::write(&drafts, "").expect("a file in the way");
-    let error = store
-        .publish(weights(2, &[("w", 2)]))
-        .expect_err("nowhere to write");
-    let path = folder
-        .path()
-        .join("weights/blobs")
-        .join(digest(&2_i64.to_le_bytes()).to_string());
-    assert_eq!(
-        error.to_string(),
-        format!("cannot write {}", path.display())
-    );
+    let error = store.publish(weights(2, &[("w", 2)])).expect_err("nowhere to write");
+    let path = folder.path().join("weights/blobs").join(digest(&2_i64.to_le_bytes()).to_string());
+    assert_eq!(error.to_string(), format!("cannot write {}", path.display()));
     assert!(!error.is_retryable() && std::error::Error::source(&error).is_some());
     assert_eq!(latest(&store, Kind::Weights), Some(1));
     let error = WeightStore::open(drafts.join("x")).expect_err("a file in the way");
@@ -251,10 +189,7 @@ fn only_right_bytes_come_in() {
     assert_eq!(store.blob(wanted).expect("in")[..], *b"right");
     let mut bad = weights(1, &[("w", 1)]);
     bad.tensors[0].shape = vec![2];
-    assert_eq!(
-        store.publish(bad).expect_err("8 bytes for 2").code(),
-        "invalid"
-    );
+    assert_eq!(store.publish(bad).expect_err("8 bytes for 2").code(), "invalid");
 }
 
 #[test]
@@ -264,22 +199,12 @@ fn pruning_keeps_the_last_the_pinned_the_complete_and_the_coming() {
     for version in 1..=5 {
         let shared = ("frozen", 1000);
         let state = [("moment", 100 + version as i64)];
-        store
-            .publish(publication(version, Kind::Optimizer, &state))
-            .expect("published");
+        store.publish(publication(version, Kind::Optimizer, &state)).expect("published");
         let tensors = [("w", version as i64), shared];
-        published.push(
-            store
-                .publish(weights(version, &tensors))
-                .expect("published"),
-        );
+        published.push(store.publish(weights(version, &tensors)).expect("published"));
     }
-    store
-        .publish(publication(6, Kind::Optimizer, &[("moment", 106)]))
-        .expect("the coming step");
-    store
-        .insert_blob(digest(b"left over"), b"left over")
-        .expect("in");
+    store.publish(publication(6, Kind::Optimizer, &[("moment", 106)])).expect("the coming step");
+    store.insert_blob(digest(b"left over"), b"left over").expect("in");
     fs::write(folder.path().join("weights/drafts/0-1"), "a dead process'").expect("written");
     let fifth = store.resolve(published[4]).expect("here");
     fs::remove_file(blob_path(&folder, &fifth, "w")).expect("5 is incomplete");
@@ -287,39 +212,19 @@ fn pruning_keeps_the_last_the_pinned_the_complete_and_the_coming() {
     // Kept: 5 (the last), 4 (complete), 2 (pinned). Gone: 1 and 3, two manifests each, and of
     // each one weight and one moment; and what was left over.
     let pruned = store.prune(1, &[published[1]]).expect("pruned");
-    assert_eq!(
-        pruned,
-        Pruned {
-            manifests: 4,
-            blobs: 5
-        }
-    );
+    assert_eq!(pruned, Pruned { manifests: 4, blobs: 5 });
     for kind in Kind::ALL {
-        let versions: Vec<_> = store
-            .versions(Actor::Policy, kind)
-            .expect("listed")
-            .iter()
-            .map(|v| v.0)
-            .collect();
-        let expected: &[u64] = if kind == Kind::Weights {
-            &[2, 4, 5]
-        } else {
-            &[2, 4, 5, 6]
-        };
+        let versions: Vec<_> =
+            store.versions(Actor::Policy, kind).expect("listed").iter().map(|v| v.0).collect();
+        let expected: &[u64] = if kind == Kind::Weights { &[2, 4, 5] } else { &[2, 4, 5, 6] };
         assert_eq!(versions, expected);
     }
     for reference in [published[1], published[3]] {
         let manifest = store.resolve(reference).expect("kept");
         assert_eq!(store.missing(&manifest).expect("readable"), []);
     }
-    assert_eq!(
-        files(&folder.path().join("weights/drafts")),
-        [] as [PathBuf; 0]
-    );
-    assert_eq!(
-        store.prune(1, &[published[1]]).expect("again"),
-        Pruned::default()
-    );
+    assert_eq!(files(&folder.path().join("weights/drafts")), [] as [PathBuf; 0]);
+    assert_eq!(store.prune(1, &[published[1]]).expect("again"), Pruned::default());
 }
 
 proptest! {
