@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ledger::{Role, WorkerId};
+use ledger::{PerActor, Record, Role, WorkerId};
 use proto::convert::Malformed;
 use proto::pb;
-use rl::{Actor, Digest, WeightRef};
+use rl::{Actor, Digest, WeightRef, WeightVersion};
+use runtime::config::Config;
 use tonic::transport::Channel;
+
+use crate::plan;
 
 /// The workers in session.
 #[derive(Debug)]
@@ -158,4 +161,54 @@ impl Crew {
         sessions.sort_by_key(|session| session.role != Role::Learner);
         sessions.into_iter().map(|session| session.address.clone()).collect()
     }
+}
+
+/// Lets a worker in, if it belongs to the run.
+///
+/// # Errors
+/// Why it is not let in.
+pub fn admit(
+    crew: &mut Crew,
+    record: Option<&Record>,
+    run: &Config,
+    request: &pb::RegisterRequest,
+) -> Result<(Session, pb::RegisterResponse), Refused> {
+    if let (Some(initial), Some(record)) = (initial_weights(request, run)?, record) {
+        let began =
+            PerActor { policy: record.history.policy[0], generator: record.history.generator[0] };
+        for (found, expected) in
+            [(initial.policy, began.policy), (initial.generator, began.generator)]
+        {
+            if found != expected {
+                let worker = request.worker_id.clone();
+                return Err(Refused::InitialWeights { worker, found, expected });
+            }
+        }
+    }
+    crew.admit(request)
+}
+
+/// The starting weights that a learner brings; nothing from other workers.
+pub fn initial_weights(
+    request: &pb::RegisterRequest,
+    run: &Config,
+) -> Result<Option<PerActor<WeightRef>>, Refused> {
+    if request.role() != pb::Role::Learner {
+        return Ok(None);
+    }
+    let brought = request.initial_weights.iter().cloned().map(WeightRef::try_from);
+    let brought: Vec<WeightRef> = brought.collect::<Result<_, _>>()?;
+    let find =
+        |actor| {
+            brought.iter().copied().find(|weights| weights.actor == actor).ok_or_else(|| {
+                Refused::NoInitialWeights { worker: request.worker_id.clone(), actor }
+            })
+        };
+    let generator = if plan::has_generator(run) {
+        find(Actor::Generator)?
+    } else {
+        // Nobody writes rubrics: the generator has no weights that anyone could ask for.
+        WeightRef { actor: Actor::Generator, version: WeightVersion(0), digest: Digest([0; 32]) }
+    };
+    Ok(Some(PerActor { policy: find(Actor::Policy)?, generator }))
 }

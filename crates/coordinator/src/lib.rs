@@ -4,8 +4,8 @@
 //! applies it, persists what was decided, and only then carries it out. Workers join through the
 //! coordinator's gRPC door and are called back.
 //!
-//! Reading order: [`driver`] (the loop), `work` (a decision becomes a call, an answer becomes an
-//! event), `sound` (which answers are none), `crew` (who is there), `keeper` (what is persisted),
+//! Reading order: [`driver`] (the loop), `course` (a run under way), `carry_out` and `work` (a
+//! decision becomes calls, an answer becomes an event), `sound` (which answers are none), `crew` (who is there), `keeper` (what is persisted),
 //! `audit` (the look from outside), `meter` (what a step's groups were like), `files` and
 //! [`journal`] (what a run writes to its folder), `door` (the gRPC service), `plan` (from
 //! configuration to the ledger's settings).
@@ -15,6 +15,8 @@
 //! knows the hidden gold score.
 
 mod audit;
+mod carry_out;
+mod course;
 mod crew;
 mod door;
 pub mod driver;
