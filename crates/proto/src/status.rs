@@ -56,20 +56,20 @@ impl Code {
 /// An error as a status: its code, and its message with all its sources.
 #[must_use]
 pub fn to_status(code: Code, error: &dyn Error) -> Status {
-    let grpc = TABLE
-        .iter()
-        .find(|(c, _)| *c == code)
-        .map_or(GrpcCode::Internal, |(_, g)| *g);
+    let grpc = TABLE.iter().find(|(c, _)| *c == code).map_or(GrpcCode::Internal, |(_, g)| *g);
     Status::new(grpc, chain(error))
 }
 
 /// The code of a status; those that no service of ours sends count as `Internal`.
+///
+/// What broke on the way is `Unavailable`, whatever the transport calls it: `Unknown`, which no
+/// service of ours sends, and any status with a source, which none can have that came over the wire.
 #[must_use]
 pub fn from_status(status: &Status) -> Code {
-    TABLE
-        .iter()
-        .find(|(_, g)| *g == status.code())
-        .map_or(Code::Internal, |(c, _)| *c)
+    if status.code() == GrpcCode::Unknown || status.source().is_some() {
+        return Code::Unavailable;
+    }
+    TABLE.iter().find(|(_, g)| *g == status.code()).map_or(Code::Internal, |(c, _)| *c)
 }
 
 /// An error's message followed by those of its sources.
@@ -99,5 +99,14 @@ mod tests {
             assert_eq!(from_status(&status), code);
         }
         assert_eq!(from_status(&Status::unimplemented("x")), Code::Internal);
+    }
+
+    #[test]
+    fn what_broke_on_the_way_may_be_tried_again() {
+        let mut cut = Status::cancelled("connection reset");
+        assert!(!from_status(&cut).is_retryable());
+        cut.set_source(std::sync::Arc::new(std::io::Error::other("reset")));
+        assert_eq!(from_status(&cut), Code::Unavailable);
+        assert_eq!(from_status(&Status::unknown("no trailers")), Code::Unavailable);
     }
 }

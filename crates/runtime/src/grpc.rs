@@ -19,18 +19,16 @@ use crate::Shutdown;
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a connection may be silent before the other side is asked whether it is still there, and
+/// how long it then has to say so: a machine that is switched off says nothing by itself.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
 /// Listens on `address`, which was set under the config key `key`.
 ///
 /// # Errors
 /// When the address cannot be had, most often because its port is in use.
 pub async fn bind(address: SocketAddr, key: &'static str) -> Result<TcpListener, BindError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|source| BindError {
-            address,
-            key,
-            source,
-        })
+    TcpListener::bind(address).await.map_err(|source| BindError { address, key, source })
 }
 
 /// An address that cannot be listened on.
@@ -63,11 +61,11 @@ pub async fn serve(
     let (health, health_service) = tonic_health::server::health_reporter();
     let stopping = async {
         shutdown.begun().await;
-        health
-            .set_service_status("", ServingStatus::NotServing)
-            .await;
+        health.set_service_status("", ServingStatus::NotServing).await;
     };
     let server = Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
         .add_routes(routes)
         .add_service(health_service)
         .add_service(reflection)
@@ -105,13 +103,13 @@ pub enum ServeError {
 /// # Errors
 /// When the address is malformed.
 pub fn channel(address: &str) -> Result<Channel, AddressError> {
-    let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|source| AddressError {
-        address: address.to_owned(),
-        source,
-    })?;
+    let endpoint = Endpoint::from_shared(address.to_owned())
+        .map_err(|source| AddressError { address: address.to_owned(), source })?;
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE)
         .connect_lazy())
 }
 
@@ -139,19 +137,11 @@ pub async fn call<T>(
         Ok(Ok(response)) => Ok(response.into_inner()),
         Ok(Err(status)) => {
             let (code, message) = (from_status(&status), status.message().to_owned());
-            Err(CallError {
-                what: what.to_owned(),
-                code,
-                message,
-            })
+            Err(CallError { what: what.to_owned(), code, message })
         }
         Err(_) => {
             let message = format!("no answer within {deadline:?}");
-            Err(CallError {
-                what: what.to_owned(),
-                code: Code::DeadlineExceeded,
-                message,
-            })
+            Err(CallError { what: what.to_owned(), code: Code::DeadlineExceeded, message })
         }
     }
 }

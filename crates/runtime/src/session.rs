@@ -6,10 +6,17 @@ use std::time::Duration;
 
 use proto::pb::coordinator_service_client::CoordinatorServiceClient;
 use proto::pb::{self, HeartbeatRequest, RegisterRequest};
-use proto::status::{Code, from_status};
+use proto::status::Code;
 use tonic::transport::Channel;
 
 use crate::Shutdown;
+use crate::grpc::call;
+
+/// How long the coordinator may take to answer a registration: it may be writing to its store.
+const REGISTER: Duration = Duration::from_secs(30);
+
+/// Signs of life come no denser than this, whatever the coordinator grants.
+const DENSEST: Duration = Duration::from_millis(10);
 
 /// How a worker introduces itself.
 #[derive(Debug, Clone)]
@@ -57,7 +64,7 @@ pub async fn keep(
         loop {
             let (session_id, lease) = register(&mut client, &introduction).await?;
             tracing::info!(worker_id = introduction.worker_id, "joined the coordinator");
-            beat(&mut client, session_id, lease / 3).await;
+            beat(&mut client, session_id, (lease / 3).max(DENSEST)).await;
             tracing::warn!(worker_id = introduction.worker_id, "lost the coordinator");
         }
     };
@@ -79,29 +86,24 @@ async fn register(
         slots: introduction.slots,
         protocol_version: proto::PROTOCOL_VERSION,
         config_digest: introduction.config_digest.0.to_vec(),
-        initial_weights: introduction
-            .initial_weights
-            .iter()
-            .map(|&w| w.into())
-            .collect(),
+        initial_weights: introduction.initial_weights.iter().map(|&w| w.into()).collect(),
     };
     let mut pause = Duration::from_millis(50);
     loop {
-        match client.register(request.clone()).await {
+        match call("register", REGISTER, client.register(request.clone())).await {
             Ok(response) => {
-                let response = response.into_inner();
                 let lease = Duration::try_from_secs_f64(response.lease_seconds)
                     .unwrap_or(Duration::from_secs(1));
                 return Ok((response.session_id, lease));
             }
-            Err(status) => match from_status(&status) {
+            Err(error) => match error.code {
                 Code::InvalidArgument | Code::FailedPrecondition => {
                     return Err(SessionError::Refused {
                         worker: introduction.worker_id.clone(),
-                        reason: status.message().into(),
+                        reason: error.message,
                     });
                 }
-                _ => tracing::debug!(reason = status.message(), "coordinator not reached"),
+                _ => tracing::debug!(%error, "coordinator not reached"),
             },
         }
         tokio::time::sleep(pause).await;
@@ -112,12 +114,16 @@ async fn register(
 /// Shows signs of life until one is not answered well.
 async fn beat(client: &mut CoordinatorServiceClient<Channel>, session_id: u64, every: Duration) {
     let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut missed = 0;
     while missed < 3 {
         ticks.tick().await;
-        match client.heartbeat(HeartbeatRequest { session_id }).await {
+        // A late answer is as good as none, but a short lease must not make every answer late.
+        let deadline = every.max(Duration::from_secs(1));
+        let answer = client.heartbeat(HeartbeatRequest { session_id });
+        match call("heartbeat", deadline, answer).await {
             Ok(_) => missed = 0,
-            Err(status) if from_status(&status) == Code::NotFound => return,
+            Err(error) if error.code == Code::NotFound => return,
             Err(_) => missed += 1,
         }
     }

@@ -87,12 +87,7 @@ impl Bound {
         };
         let listener = grpc::bind(listen, key).await?;
         let address = listener.local_addr().map_err(WorkerError::Listener)?;
-        Ok(Self {
-            worker,
-            listener,
-            address,
-            config: Arc::clone(config),
-        })
+        Ok(Self { worker, listener, address, config: Arc::clone(config) })
     }
 
     /// Serves the worker's services and keeps its session with the coordinator until `shutdown`.
