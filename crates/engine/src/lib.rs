@@ -21,8 +21,9 @@ use proto::convert::Malformed;
 use proto::pb;
 use proto::status::{Code, to_status};
 use rl::{Rollout, WeightRef, WeightVersion};
-use tokio::sync::Semaphore;
-use weights::{WeightStore, WeightsError, fetch};
+use runtime::weight_service;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use weights::{TensorEntry, WeightManifest, WeightStore, WeightsError, fetch};
 
 /// Versions kept in memory: the one in use and those an audit compares it with.
 const RESIDENT: usize = 6;
@@ -30,16 +31,46 @@ const RESIDENT: usize = 6;
 /// Versions kept on disk.
 const CACHED: usize = 2;
 
+/// Versions loaded between two removals of old ones: removing files is slow on some disks.
+const PRUNE_EVERY: usize = 16;
+
 /// One actor's model in a worker.
 #[derive(Debug)]
 pub struct Engine {
-    base: Lm,
+    base: Arc<Lm>,
     store: WeightStore,
     deadline: Duration,
+    resident: tokio::sync::Mutex<Resident>,
+    /// As many as there are threads: whoever holds one finds a thread idle.
+    permits: Arc<Semaphore>,
+    idle: Arc<Mutex<Vec<Compute>>>,
+}
+
+/// What is in memory.
+#[derive(Debug, Default)]
+struct Resident {
     /// Newest use last.
-    resident: tokio::sync::Mutex<VecDeque<(WeightRef, Arc<Sampler>)>>,
-    permits: Semaphore,
-    idle: Mutex<Vec<Compute>>,
+    samplers: VecDeque<(WeightRef, Arc<Sampler>)>,
+    /// Versions loaded since the start.
+    loaded: usize,
+}
+
+impl Resident {
+    fn find(&mut self, weights: WeightRef) -> Option<Arc<Sampler>> {
+        let at = self.samplers.iter().position(|(held, _)| *held == weights)?;
+        let found = self.samplers.remove(at)?;
+        let sampler = Arc::clone(&found.1);
+        self.samplers.push_back(found);
+        Some(sampler)
+    }
+
+    fn insert(&mut self, weights: WeightRef, sampler: Arc<Sampler>) {
+        self.samplers.push_back((weights, sampler));
+        if self.samplers.len() > RESIDENT {
+            self.samplers.pop_front();
+        }
+        self.loaded += 1;
+    }
 }
 
 /// Where an engine finds its model and how much it may use.
@@ -53,6 +84,39 @@ pub struct Config<'a> {
     pub threads: usize,
     /// How long one call for weights may take.
     pub deadline: Duration,
+}
+
+/// A thread on loan: back among the idle ones when dropped, however the job on it ended and whether
+/// or not anybody still waits for it.
+struct Loan {
+    thread: Option<Compute>,
+    idle: Arc<Mutex<Vec<Compute>>>,
+    /// Given back after the thread: fields go after `drop` has run.
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        lock(&self.idle).extend(self.thread.take());
+    }
+}
+
+/// An engine that cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The model folder is missing or broken.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The system refuses a thread.
+    #[error("start compute thread {number} of {threads}: {reason}")]
+    Thread {
+        /// Which, from 1.
+        number: usize,
+        /// How many were asked for.
+        threads: usize,
+        /// What the system said.
+        reason: String,
+    },
 }
 
 /// A request that an engine cannot answer.
@@ -83,9 +147,9 @@ pub enum EngineError {
     /// The group cannot be sampled.
     #[error(transparent)]
     Sample(#[from] SampleError),
-    /// The process has no more threads to give.
-    #[error("cannot compute: a thread could not be had or died")]
-    Thread,
+    /// The job panicked.
+    #[error("cannot compute: the job died")]
+    Died,
 }
 
 impl EngineError {
@@ -94,9 +158,13 @@ impl EngineError {
     pub fn code(&self) -> Code {
         match self {
             Self::Malformed(_) | Self::Template(_) | Self::Sample(_) => Code::InvalidArgument,
-            Self::Fetch { source, .. } if source.is_retryable() => Code::Unavailable,
-            Self::Fetch { .. } | Self::Misfit { .. } => Code::FailedPrecondition,
-            Self::Thread => Code::ResourceExhausted,
+            Self::Fetch { source, .. } => match weight_service::code(source) {
+                // Gone from the cache: the next request fetches it again.
+                Code::NotFound => Code::Unavailable,
+                code => code,
+            },
+            Self::Misfit { .. } => Code::FailedPrecondition,
+            Self::Died => Code::Internal,
         }
     }
 }
@@ -111,19 +179,25 @@ impl Engine {
     /// Loads the architecture and the tokenizer and starts the threads.
     ///
     /// # Errors
-    /// If the model folder is missing or broken.
-    pub fn open(config: Config<'_>) -> Result<Self, FolderError> {
+    /// If the model folder is missing or broken, or there are not as many threads.
+    pub fn open(config: Config<'_>) -> Result<Self, OpenError> {
         let base = Lm::load(config.model)?;
-        let idle = (0..config.threads.max(1))
-            .filter_map(|_| Compute::new(1).ok())
-            .collect();
+        let threads = config.threads.max(1);
+        let start = |number| {
+            Compute::new(1).map_err(|error| OpenError::Thread {
+                number,
+                threads,
+                reason: error.to_string(),
+            })
+        };
+        let idle = (1..=threads).map(start).collect::<Result<_, _>>()?;
         let engine = Self {
-            base,
+            base: Arc::new(base),
             store: config.cache,
             deadline: config.deadline,
             resident: tokio::sync::Mutex::default(),
-            permits: Semaphore::new(config.threads.max(1)),
-            idle: Mutex::new(idle),
+            permits: Arc::new(Semaphore::new(threads)),
+            idle: Arc::new(Mutex::new(idle)),
         };
         Ok(engine)
     }
@@ -149,88 +223,58 @@ impl Engine {
         wanted: pb::WeightsWanted,
     ) -> Result<(WeightRef, Arc<Sampler>, Duration), EngineError> {
         let start = Instant::now();
-        let (weights, sources) = runtime::weight_service::sources(wanted, self.deadline)?;
+        let (weights, sources) = weight_service::sources(wanted, self.deadline)?;
         // Held while fetching: whoever wants the same version waits for it instead of fetching too.
         let mut resident = self.resident.lock().await;
-        if let Some(at) = resident.iter().position(|(held, _)| *held == weights) {
-            let found = resident.remove(at).map(|(_, sampler)| sampler);
-            if let Some(sampler) = found {
-                resident.push_back((weights, Arc::clone(&sampler)));
-                return Ok((weights, sampler, start.elapsed()));
-            }
+        if let Some(sampler) = resident.find(weights) {
+            return Ok((weights, sampler, start.elapsed()));
         }
         let manifest = fetch(&self.store, &sources, weights)
             .await
             .map_err(|source| EngineError::Fetch { weights, source })?;
-        let tensors = manifest.tensors.iter().map(|entry| {
-            let bytes = self.store.tensor(entry)?;
-            Ok(NamedTensor {
-                name: entry.name.clone(),
-                shape: entry.shape.clone(),
-                bytes,
-            })
-        });
-        let tensors = tensors
-            .collect::<Result<Vec<_>, WeightsError>>()
-            .map_err(|source| EngineError::Fetch { weights, source })?;
-        let decoder = self
-            .base
-            .decoder
-            .import(tensors)
-            .map_err(|source| EngineError::Misfit { weights, source })?;
-        let sampler = Arc::new(Sampler::new(&decoder));
-        resident.push_back((weights, Arc::clone(&sampler)));
-        if resident.len() > RESIDENT {
-            resident.pop_front();
-        }
-        let kept: Vec<WeightRef> = resident.iter().map(|(held, _)| *held).collect();
-        if let Err(error) = self.store.prune(CACHED, &kept) {
-            tracing::warn!(%error, "old weights could not be removed");
+        let (base, store) = (Arc::clone(&self.base), self.store.clone());
+        let sampler = blocking(move || load(&base, &store, &manifest)).await??;
+        let sampler = Arc::new(sampler);
+        resident.insert(weights, Arc::clone(&sampler));
+        if resident.loaded.is_multiple_of(PRUNE_EVERY) {
+            let kept: Vec<WeightRef> = resident.samplers.iter().map(|(held, _)| *held).collect();
+            let store = self.store.clone();
+            if let Err(error) = blocking(move || store.prune(CACHED, &kept)).await? {
+                tracing::warn!(%error, "old weights could not be removed");
+            }
         }
         tracing::debug!(weight_version = weights.version.0, "weights loaded");
         Ok((weights, sampler, start.elapsed()))
     }
 
     /// Runs a job on a compute thread once one is free, and answers what it made and how long the
-    /// job itself took.
+    /// job itself took. A job that began runs to its end even if nobody waits for it any more.
     ///
     /// # Errors
-    /// If the thread died.
+    /// If the job panicked.
     pub async fn compute<R: Send + 'static>(
         &self,
         job: impl FnOnce() -> R + Send + 'static,
     ) -> Result<(R, Duration), EngineError> {
-        let _permit = self
-            .permits
-            .acquire()
-            .await
-            .map_err(|_| EngineError::Thread)?;
-        let thread = self.lock_idle().pop().ok_or(EngineError::Thread)?;
-        let done = tokio::task::spawn_blocking(move || {
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let permit = permit.map_err(|_| EngineError::Died)?;
+        let thread = lock(&self.idle).pop();
+        let loan = Loan { thread, idle: Arc::clone(&self.idle), _permit: permit };
+        let made = blocking(move || {
             let start = Instant::now();
-            let result = thread.map(vec![job], |job| job()).pop();
-            (thread, result, start.elapsed())
+            let thread = loan.thread.as_ref()?;
+            let result = thread.map(vec![job], |job| job()).pop()?;
+            Some((result, start.elapsed()))
         });
-        let (thread, result, took) = done.await.map_err(|_| EngineError::Thread)?;
-        self.lock_idle().push(thread);
-        Ok((result.ok_or(EngineError::Thread)?, took))
-    }
-
-    fn lock_idle(&self) -> std::sync::MutexGuard<'_, Vec<Compute>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        made.await?.ok_or(EngineError::Died)
     }
 
     /// A sampled completion as a rollout.
     #[must_use]
     pub fn rollout(&self, sampled: Sampled, version: WeightVersion, eos: u32) -> Rollout {
-        let text: Vec<u32> = sampled
-            .tokens
-            .iter()
-            .copied()
-            .filter(|&t| t != eos)
-            .collect();
+        let text: Vec<u32> = sampled.tokens.iter().copied().filter(|&t| t != eos).collect();
         Rollout {
-            text: self.tokenizer().decode(&text),
+            text: self.tokenizer().decode_with_specials(&text),
             tokens: sampled.tokens,
             logprobs: sampled.logprobs,
             allowed: sampled.allowed,
@@ -238,4 +282,33 @@ impl Engine {
             version,
         }
     }
+}
+
+/// The weights of a manifest whose tensors are all in the store, ready to sample from.
+fn load(base: &Lm, store: &WeightStore, manifest: &WeightManifest) -> Result<Sampler, EngineError> {
+    let weights = manifest.reference();
+    let read = |entry: &TensorEntry| {
+        Ok(NamedTensor {
+            name: entry.name.clone(),
+            shape: entry.shape.clone(),
+            bytes: store.tensor(entry)?,
+        })
+    };
+    let tensors = manifest.tensors.iter().map(read).collect::<Result<_, _>>();
+    let tensors = tensors.map_err(|source| EngineError::Fetch { weights, source })?;
+    let decoder = base.decoder.import(tensors);
+    let decoder = decoder.map_err(|source| EngineError::Misfit { weights, source })?;
+    Ok(Sampler::new(&decoder))
+}
+
+/// Runs a body where it may take its time.
+async fn blocking<T: Send + 'static>(
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, EngineError> {
+    let joined = tokio::task::spawn_blocking(body).await;
+    joined.map_err(|_| EngineError::Died)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

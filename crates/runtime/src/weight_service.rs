@@ -36,24 +36,14 @@ pub fn sources(
     wanted: pb::WeightsWanted,
     deadline: Duration,
 ) -> Result<(WeightRef, Vec<Arc<dyn Source>>), convert::Malformed> {
-    let weights = wanted
-        .weights
-        .ok_or_else(|| convert::Malformed::absent("weights"))?;
+    let weights = wanted.weights.ok_or_else(|| convert::Malformed::absent("weights"))?;
     let source = |address: String| -> Result<Arc<dyn Source>, convert::Malformed> {
         let channel = crate::grpc::channel(&address).map_err(|_| {
             convert::Malformed::new("weights.sources", "http://host:port", &address)
         })?;
-        Ok(Arc::new(Remote {
-            address,
-            client: WeightServiceClient::new(channel),
-            deadline,
-        }))
+        Ok(Arc::new(Remote { address, client: WeightServiceClient::new(channel), deadline }))
     };
-    let sources = wanted
-        .sources
-        .into_iter()
-        .map(source)
-        .collect::<Result<_, _>>()?;
+    let sources = wanted.sources.into_iter().map(source).collect::<Result<_, _>>()?;
     Ok((weights.try_into()?, sources))
 }
 
@@ -69,12 +59,8 @@ impl WeightService for Service {
     ) -> Result<Response<pb::GetManifestResponse>, Status> {
         let wanted = request.into_inner().weights.unwrap_or_default();
         let wanted = WeightRef::try_from(wanted).map_err(malformed)?;
-        let bytes = Source::manifest(&self.store, wanted)
-            .await
-            .map_err(|error| status(&error))?;
-        Ok(Response::new(pb::GetManifestResponse {
-            manifest: bytes.to_vec(),
-        }))
+        let bytes = Source::manifest(&self.store, wanted).await.map_err(|error| status(&error))?;
+        Ok(Response::new(pb::GetManifestResponse { manifest: bytes.to_vec() }))
     }
 
     type FetchTensorStream =
@@ -85,16 +71,10 @@ impl WeightService for Service {
         request: Request<pb::FetchTensorRequest>,
     ) -> Result<Response<Self::FetchTensorStream>, Status> {
         let digest = convert::digest(&request.into_inner().digest).map_err(malformed)?;
-        let mut bytes = Source::blob(&self.store, digest)
-            .await
-            .map_err(|error| status(&error))?;
+        let mut bytes = Source::blob(&self.store, digest).await.map_err(|error| status(&error))?;
         let chunks = std::iter::from_fn(move || {
             let next = bytes.len().min(CHUNK_BYTES);
-            (next > 0).then(|| {
-                Ok(FetchTensorResponse {
-                    chunk: bytes.split_to(next),
-                })
-            })
+            (next > 0).then(|| Ok(FetchTensorResponse { chunk: bytes.split_to(next) }))
         });
         Ok(Response::new(Box::pin(tokio_stream::iter(chunks))))
     }
@@ -114,23 +94,16 @@ impl Source for Remote {
     }
 
     async fn manifest(&self, wanted: WeightRef) -> Result<Bytes, WeightsError> {
-        let request = pb::GetManifestRequest {
-            weights: Some(wanted.into()),
-        };
+        let request = pb::GetManifestRequest { weights: Some(wanted.into()) };
         let mut client = self.client.clone();
         let answer = client.get_manifest(request);
         let what = format!("the manifest of {wanted}");
         let response = grpc::call(&what, self.deadline, answer).await;
-        Ok(response
-            .map_err(|error| self.failed(error))?
-            .manifest
-            .into())
+        Ok(response.map_err(|error| self.failed(error))?.manifest.into())
     }
 
     async fn blob(&self, digest: Digest) -> Result<Bytes, WeightsError> {
-        let request = pb::FetchTensorRequest {
-            digest: digest.0.to_vec(),
-        };
+        let request = pb::FetchTensorRequest { digest: digest.0.to_vec() };
         let mut client = self.client.clone();
         let answer = async {
             let mut chunks = client.fetch_tensor(request).await?.into_inner();
@@ -141,9 +114,7 @@ impl Source for Remote {
             Ok(Response::new(bytes.freeze()))
         };
         let what = format!("tensor {digest}");
-        grpc::call(&what, self.deadline, answer)
-            .await
-            .map_err(|error| self.failed(error))
+        grpc::call(&what, self.deadline, answer).await.map_err(|error| self.failed(error))
     }
 }
 
@@ -165,12 +136,55 @@ fn malformed(error: convert::Malformed) -> Status {
 /// A weights error as a status.
 #[must_use]
 pub fn status(error: &WeightsError) -> Status {
-    let code = match error.code() {
+    to_status(code(error), error)
+}
+
+/// The kind of failure a weights error is.
+///
+/// Weights that no source has count as not to be had for the moment: sources come and go, and who
+/// has them says so with the next request.
+#[must_use]
+pub fn code(error: &WeightsError) -> Code {
+    match error.code() {
         "unknown" | "missing" => Code::NotFound,
         "damaged" | "damaged_manifest" | "wrong_bytes" => Code::DataLoss,
         "io" => Code::ResourceExhausted,
-        "source" | "exhausted" if error.is_retryable() => Code::Unavailable,
+        "exhausted" => Code::Unavailable,
+        "source" if error.is_retryable() => Code::Unavailable,
         _ => Code::FailedPrecondition,
-    };
-    to_status(code, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_that_nobody_has_just_now_may_be_asked_for_again() {
+        let io = || std::io::Error::other("disk full");
+        let wanted = WeightRef {
+            actor: rl::Actor::Policy,
+            version: rl::WeightVersion(3),
+            digest: Digest([0; 32]),
+        };
+        let source = |retryable| WeightsError::Source {
+            from: "http://a:1".into(),
+            what: "a manifest".into(),
+            retryable,
+            source: Box::new(io()),
+        };
+        let exhausted = |tried| WeightsError::Exhausted { what: "a manifest".into(), tried };
+        let disk = WeightsError::Io { operation: "write", path: "blobs".into(), source: io() };
+        for (error, expected) in [
+            (exhausted(Vec::new()), Code::Unavailable),
+            (exhausted(vec![("a".into(), WeightsError::Unknown(wanted))]), Code::Unavailable),
+            (exhausted(vec![("a".into(), source(true))]), Code::Unavailable),
+            (source(true), Code::Unavailable),
+            (source(false), Code::FailedPrecondition),
+            (WeightsError::Unknown(wanted), Code::NotFound),
+            (disk, Code::ResourceExhausted),
+        ] {
+            assert_eq!(code(&error), expected, "{error}");
+        }
+    }
 }
