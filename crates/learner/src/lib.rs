@@ -78,14 +78,8 @@ pub async fn bind(config: Config) -> Result<Learner, WorkerError> {
         initial_weights: students.iter().map(Student::initial).collect(),
     };
     let bound = Bound::new(worker, run.services.learner, run).await?;
-    let service = Service {
-        students: Arc::new(Mutex::new(students)),
-    };
-    Ok(Learner {
-        bound,
-        service,
-        store,
-    })
+    let service = Service { students: Arc::new(Mutex::new(students)) };
+    Ok(Learner { bound, service, store })
 }
 
 impl Learner {
@@ -98,9 +92,7 @@ impl Learner {
             .max_decoding_message_size(proto::MAX_MESSAGE_BYTES)
             .max_encoding_message_size(proto::MAX_MESSAGE_BYTES);
         let weights = runtime::weight_service::weight_service(self.store);
-        self.bound
-            .run(shutdown, Routes::new(service).add_service(weights))
-            .await
+        self.bound.run(shutdown, Routes::new(service).add_service(weights)).await
     }
 }
 
@@ -151,49 +143,21 @@ async fn receive(
     let malformed = |error: Malformed| to_status(proto::status::Code::InvalidArgument, &error);
     let first = parts.message().await?.and_then(|request| request.part);
     let Some(Part::Header(header)) = first else {
-        return Err(malformed(Malformed::new(
-            "part",
-            "the header first",
-            "something else",
-        )));
+        return Err(malformed(Malformed::new("part", "the header first", "something else")));
     };
     let mut groups: Vec<TrainGroup> = Vec::new();
     while let Some(request) = parts.message().await? {
         let Some(Part::Group(group)) = request.part else {
-            return Err(malformed(Malformed::new(
-                "part",
-                "a group",
-                "something else",
-            )));
+            return Err(malformed(Malformed::new("part", "a group", "something else")));
         };
         groups.push(group.try_into().map_err(malformed)?);
     }
-    if !groups
-        .iter()
-        .map(|group| group.id.0)
-        .eq(header.group_ids.iter().copied())
-    {
-        let found = format!(
-            "{:?}",
-            groups
-                .iter()
-                .map(|group| group.id)
-                .collect::<Vec<GroupId>>()
-        );
-        return Err(malformed(Malformed::new(
-            "group",
-            "the header's ids in order",
-            found,
-        )));
+    if !groups.iter().map(|group| group.id.0).eq(header.group_ids.iter().copied()) {
+        let found = format!("{:?}", groups.iter().map(|group| group.id).collect::<Vec<GroupId>>());
+        return Err(malformed(Malformed::new("group", "the header's ids in order", found)));
     }
-    let base = header
-        .base
-        .ok_or_else(|| malformed(Malformed::absent("base")))?;
-    let keep = header
-        .keep
-        .into_iter()
-        .map(WeightRef::try_from)
-        .collect::<Result<_, _>>();
+    let base = header.base.ok_or_else(|| malformed(Malformed::absent("base")))?;
+    let keep = header.keep.into_iter().map(WeightRef::try_from).collect::<Result<_, _>>();
     let step = Step {
         step: StepId(header.step),
         base: base.try_into().map_err(malformed)?,

@@ -167,21 +167,11 @@ impl Student {
             extra: BTreeMap::new(),
             tensors: trainer.model().export().into_iter().map(tensor).collect(),
         };
-        let initial = store
-            .publish(publication)
-            .map_err(|source| StudentError::Initial { actor, source })?;
+        let initial =
+            store.publish(publication).map_err(|source| StudentError::Initial { actor, source })?;
         let (objective, learning_rate) = (settings.objective, settings.learning_rate);
         let current = Some(initial);
-        Ok(Self {
-            actor,
-            trainer,
-            current,
-            initial,
-            model,
-            objective,
-            learning_rate,
-            store,
-        })
+        Ok(Self { actor, trainer, current, initial, model, objective, learning_rate, store })
     }
 
     /// Which actor.
@@ -224,13 +214,11 @@ impl Student {
             groups: step.groups.iter().map(|group| group.id).collect(),
             metrics: metrics.clone(),
         };
-        let weights = self
-            .publish(step, &stamp)
-            .map_err(|source| StudentError::Weights {
-                step: step.step,
-                base: step.base,
-                source,
-            })?;
+        let weights = self.publish(step, &stamp).map_err(|source| StudentError::Weights {
+            step: step.step,
+            base: step.base,
+            source,
+        })?;
         self.current = Some(weights);
         // Removing files is slow on some disks, so it is done for many versions at once.
         if weights.version.0.is_multiple_of(PRUNE_EVERY)
@@ -238,26 +226,15 @@ impl Student {
         {
             tracing::warn!(%error, "old weights could not be removed");
         }
-        Ok(Done {
-            weights,
-            metrics,
-            model,
-        })
+        Ok(Done { weights, metrics, model })
     }
 
     /// What the step made, if it was published already. Another step's weights under its version
     /// number were never recorded by the coordinator: they are withdrawn.
     fn made_before(&self, step: &Step) -> Result<Option<Done>, StudentError> {
-        let failed = |source| StudentError::Weights {
-            step: step.step,
-            base: step.base,
-            source,
-        };
+        let failed = |source| StudentError::Weights { step: step.step, base: step.base, source };
         let version = step.base.version.next();
-        let found = self
-            .store
-            .find(self.actor, version, Kind::Weights)
-            .map_err(failed)?;
+        let found = self.store.find(self.actor, version, Kind::Weights).map_err(failed)?;
         let Some(manifest) = found else {
             return Ok(None);
         };
@@ -270,16 +247,9 @@ impl Student {
                     && stamp.groups.iter().copied().eq(groups)
                     && self.store.missing(&manifest).map_err(failed)?.is_empty() =>
             {
-                tracing::info!(
-                    step = step.step.0,
-                    "step was made before, answering it again"
-                );
+                tracing::info!(step = step.step.0, "step was made before, answering it again");
                 let weights = manifest.reference();
-                Ok(Some(Done {
-                    weights,
-                    metrics: stamp.metrics,
-                    model: Duration::ZERO,
-                }))
+                Ok(Some(Done { weights, metrics: stamp.metrics, model: Duration::ZERO }))
             }
             _ => {
                 tracing::warn!(step = step.step.0, %version, "withdrawing an unrecorded version");
@@ -292,21 +262,11 @@ impl Student {
     /// Takes up the weights and the optimiser's state that were published as the step's base.
     fn go_back_to(&mut self, step: &Step) -> Result<(), StudentError> {
         let base = step.base;
-        let failed = |source| StudentError::Weights {
-            step: step.step,
-            base,
-            source,
-        };
+        let failed = |source| StudentError::Weights { step: step.step, base, source };
         let misfit = |source| StudentError::Misfit { base, source };
-        tracing::info!(
-            weight_version = base.version.0,
-            "taking up published weights"
-        );
+        tracing::info!(weight_version = base.version.0, "taking up published weights");
         let manifest = self.store.resolve(base).map_err(failed)?;
-        let decoder = self
-            .trainer
-            .model()
-            .import(self.read(&manifest).map_err(failed)?);
+        let decoder = self.trainer.model().import(self.read(&manifest).map_err(failed)?);
         let decoder = decoder.map_err(misfit)?;
         let state = match self.store.find(self.actor, base.version, Kind::Optimizer) {
             Ok(Some(manifest)) => Some(AdamWState {
@@ -327,11 +287,7 @@ impl Student {
     fn read(&self, manifest: &WeightManifest) -> Result<Vec<NamedTensor>, WeightsError> {
         let read = |entry: &weights::TensorEntry| {
             let bytes = self.store.tensor(entry)?;
-            Ok(NamedTensor {
-                name: entry.name.clone(),
-                shape: entry.shape.clone(),
-                bytes,
-            })
+            Ok(NamedTensor { name: entry.name.clone(), shape: entry.shape.clone(), bytes })
         };
         manifest.tensors.iter().map(read).collect()
     }
@@ -351,11 +307,7 @@ impl Student {
         self.store.publish(publication(Kind::Optimizer, vec![state], layout))?;
         let stamp = serde_json::to_value(stamp).expect("a stamp is made of numbers and names");
         let extra = BTreeMap::from([(STEP.to_owned(), stamp)]);
-        self.store.publish(publication(
-            Kind::Weights,
-            self.trainer.model().export(),
-            extra,
-        ))
+        self.store.publish(publication(Kind::Weights, self.trainer.model().export(), extra))
     }
 }
 
@@ -373,22 +325,12 @@ impl<'a> Settings<'a> {
         let (model, peak, kl_beta, total) = match actor {
             Actor::Policy => {
                 let policy = &run.policy;
-                (
-                    &policy.model,
-                    policy.learning_rate,
-                    policy.kl_coef,
-                    derived.policy.steps,
-                )
+                (&policy.model, policy.learning_rate, policy.kl_coef, derived.policy.steps)
             }
             Actor::Generator => {
                 let generator = &run.generator;
                 let total = derived.generator.steps;
-                (
-                    &generator.model,
-                    generator.learning_rate,
-                    generator.kl_coef,
-                    total,
-                )
+                (&generator.model, generator.learning_rate, generator.kl_coef, total)
             }
         };
         Self {
@@ -432,7 +374,10 @@ fn pack(tensors: &[NamedTensor]) -> (NamedTensor, serde_json::Value) {
         tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.shape.as_slice())).collect();
     let bytes: Vec<u8> = tensors.iter().flat_map(|tensor| tensor.bytes.iter().copied()).collect();
     let layout = serde_json::to_value(layout).expect("names and numbers have a form");
-    (NamedTensor { name: "adamw".to_owned(), shape: vec![bytes.len() / 4], bytes: bytes.into() }, layout)
+    (
+        NamedTensor { name: "adamw".to_owned(), shape: vec![bytes.len() / 4], bytes: bytes.into() },
+        layout,
+    )
 }
 
 /// The inverse of [`pack`]; nothing where bytes and layout do not fit together.
@@ -452,12 +397,7 @@ fn unpack(manifest: &WeightManifest, packed: &[NamedTensor]) -> Option<Vec<Named
 }
 
 fn tensor(named: NamedTensor) -> Tensor {
-    Tensor {
-        name: named.name,
-        shape: named.shape,
-        dtype: Dtype::F32,
-        data: named.bytes,
-    }
+    Tensor { name: named.name, shape: named.shape, dtype: Dtype::F32, data: named.bytes }
 }
 
 /// The metrics of a step by the names of docs/metrics.md.
