@@ -57,7 +57,7 @@ pub struct Evaluator {
 /// Loads the generator and takes the port.
 ///
 /// # Errors
-/// If the model folder is broken, the rubric grammar does not fit it, or the port is taken.
+/// If the model folder is broken, its tokenizer is another world's, or the port is taken.
 pub async fn bind(config: Config) -> Result<Evaluator, WorkerError> {
     let run = &config.run;
     let threads = run.services.compute_threads();
@@ -181,13 +181,13 @@ impl Service {
                 });
             }
         };
-        let prompt = writer.prompt(engine, &group, conditioning)?;
+        let asked = writer.ask(&group, conditioning)?;
         let wanted = request.generator.ok_or_else(|| Malformed::absent("generator"))?;
         let (_, sampler, fetch) = engine.sampler(wanted).await?;
         let (writer, judge) = (Arc::clone(writer), Arc::clone(judge));
         let job = move || {
             let begin = Instant::now();
-            let written = writer.write_one(&sampler, &prompt, seed)?;
+            let written = writer.write_one(&sampler, &asked, seed)?;
             let model = begin.elapsed();
             let outcome = judge.score(&written, &group, seed);
             Ok::<_, EngineError>((outcome, written.attempts, written.invalid, model))
@@ -222,8 +222,8 @@ impl Service {
             answers: request.anchor_answers,
             ranks: request.anchor_ranks,
         };
-        let prompt = writer.prompt(engine, &group, conditioning)?;
-        let prompt_tokens = prompt.clone();
+        let asked = writer.ask(&group, conditioning)?;
+        let prompt_tokens = asked.prompt.clone();
         let wanted = request.generator.ok_or_else(|| Malformed::absent("generator"))?;
         let (weights, sampler, fetch) = engine.sampler(wanted).await?;
         let (writer, judge) = (Arc::clone(writer), Arc::clone(judge));
@@ -231,7 +231,7 @@ impl Service {
         let (seed, count) = (Seed::from_u64(request.seed), request.rubrics as usize);
         let job = move || {
             let begin = Instant::now();
-            let sampled = writer.sample(&sampler, &prompt, seed, count)?;
+            let sampled = writer.sample(&sampler, &asked, seed, count)?;
             let model = begin.elapsed();
             let rewards = judge.reward(&writer, &sampled, (&anchor, &group.completions), seed);
             Ok::<_, EngineError>((sampled, rewards, model))

@@ -1,5 +1,7 @@
 //! From a group of completions to rubrics: what the generator reads, and how it writes.
 
+use std::collections::HashMap;
+
 use engine::{Engine, EngineError};
 use lm::draw::SamplingParams;
 use lm::sampler::{Constraint, Sampled, Sampler};
@@ -21,9 +23,28 @@ pub struct Writer {
     guards: Guards,
     limits: Limits,
     /// Present where decoding is constrained.
-    grammar: Option<Grammar>,
+    spelling: Option<Spelling>,
     params: SamplingParams,
     eos: u32,
+}
+
+/// What constrained decoding needs to know of the generator's tokens.
+#[derive(Debug)]
+struct Spelling {
+    tags: Vec<u32>,
+    /// Every phrase of the world in tokens.
+    phrases: HashMap<&'static str, Vec<u32>>,
+    vocab_size: usize,
+}
+
+/// What a generator is asked to write for a group.
+#[derive(Debug)]
+pub struct Asked {
+    /// What it reads, in tokens.
+    pub prompt: Vec<u32>,
+    /// The rubrics it may write: over the bank of checks of the group's prompt. Nothing where it may
+    /// write anything.
+    grammar: Option<Grammar>,
 }
 
 /// The rubric of a policy group.
@@ -51,24 +72,27 @@ pub enum WriterError {
         /// Why.
         source: TokenizerError,
     },
-    /// Its tokenizer or the limits do not fit the grammar.
-    #[error("generator.decoding = \"constrained\": the rubric grammar cannot be used")]
-    Grammar(#[from] GrammarError),
 }
 
 /// A group that the generator cannot read.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
     /// There is no bank of checks for it.
-    #[error("generator.input = \"digest\": no bank of checks for the prompt \"{0}\"")]
+    #[error(
+        "no bank of checks for the prompt \"{0}\" (expected generator.input = \"raw\" and \
+         generator.decoding = \"free\", or prompts of the controlled world)"
+    )]
     NoBank(String),
+    /// Its bank and the limits on items make no grammar.
+    #[error("generator.decoding = \"constrained\": the rubric grammar cannot be used")]
+    Grammar(#[from] GrammarError),
     /// It cannot be laid out in tokens.
     #[error(transparent)]
     Template(#[from] TemplateError),
 }
 
 impl Writer {
-    /// Reads the settings and builds the grammar over the generator's tokens.
+    /// Reads the settings, and how the generator spells the phrases of the world.
     ///
     /// # Errors
     /// If the generator's tokenizer does not fit.
@@ -81,20 +105,16 @@ impl Writer {
             min_items: generator.min_items as usize,
             max_items: generator.max_items as usize,
         };
-        let grammar = match generator.decoding {
+        let spelling = match generator.decoding {
             Decoding::Free => None,
             Decoding::Constrained => {
-                let tags: Vec<u32> =
-                    template::WEIGHTS.into_iter().map(special).collect::<Result<_, _>>()?;
-                let spell = |phrase| {
-                    let tokens = tokenizer.encode(phrase);
-                    tokens.map_err(|source| WriterError::Phrase { phrase, source })
+                let tags = template::WEIGHTS.into_iter().map(special).collect::<Result<_, _>>()?;
+                let spell = |phrase| match tokenizer.encode(phrase) {
+                    Ok(tokens) => Ok((phrase, tokens)),
+                    Err(source) => Err(WriterError::Phrase { phrase, source }),
                 };
-                let phrases: Vec<Vec<u32>> =
-                    world::items::phrases().map(spell).collect::<Result<_, _>>()?;
-                let vocab_size = engine.vocab_size();
-                let bank = Bank { tags: &tags, phrases: &phrases, eos, vocab_size };
-                Some(Grammar::new(bank, limits)?)
+                let phrases = world::items::phrases().map(spell).collect::<Result<_, _>>()?;
+                Some(Spelling { tags, phrases, vocab_size: engine.vocab_size() })
             }
         };
         Ok(Self {
@@ -102,7 +122,7 @@ impl Writer {
             input: generator.input,
             guards: guards(generator),
             limits,
-            grammar,
+            spelling,
             params: SamplingParams {
                 temperature: generator.temperature,
                 top_p: 1.0,
@@ -119,32 +139,47 @@ impl Writer {
         self.eos
     }
 
-    /// What the generator reads of a group, in tokens.
+    /// What the generator is asked to write for a group.
     ///
     /// # Errors
-    /// If a digest is asked for where there is no bank of checks.
-    pub fn prompt(
+    /// If a bank of checks is needed and there is none for the group's prompt.
+    pub fn ask(
         &self,
-        engine: &Engine,
         group: &pb::GroupText,
         conditioning: pb::Conditioning,
-    ) -> Result<Vec<u32>, PromptError> {
+    ) -> Result<Asked, PromptError> {
+        let bank = || {
+            let task = world::task::Task::parse(&group.prompt);
+            let task = task.ok_or_else(|| PromptError::NoBank(group.prompt.clone()))?;
+            Ok::<_, PromptError>(world::bank::bank(&task))
+        };
         let seen = &group.completions[..self.guards.seen(group.completions.len())];
         let counts;
         let input = match (conditioning, self.input) {
             (pb::Conditioning::PromptOnly, _) => GroupInput::PromptOnly,
             (_, GeneratorInput::Raw) => GroupInput::Raw(seen),
             (_, GeneratorInput::Digest) => {
-                let task = world::task::Task::parse(&group.prompt);
-                let task = task.ok_or_else(|| PromptError::NoBank(group.prompt.clone()))?;
-                counts = rubric::digest::digest(&world::bank::bank(&task), seen)
+                counts = rubric::digest::digest(&bank()?, seen)
                     .into_iter()
                     .map(|(phrase, count)| (phrase.to_owned(), count))
                     .collect::<Vec<_>>();
                 GroupInput::Digest(&counts)
             }
         };
-        Ok(template::generator_prompt(engine.tokenizer(), &group.prompt, input)?)
+        let prompt = template::generator_prompt(&self.tokenizer, &group.prompt, input)?;
+        let grammar = match &self.spelling {
+            None => None,
+            Some(spelling) => {
+                let phrases: Vec<Vec<u32>> = bank()?
+                    .iter()
+                    .filter_map(|(phrase, _)| spelling.phrases.get(phrase.as_str()).cloned())
+                    .collect();
+                let (tags, vocab_size) = (&spelling.tags, spelling.vocab_size);
+                let bank = Bank { tags, phrases: &phrases, eos: self.eos, vocab_size };
+                Some(Grammar::new(bank, self.limits)?)
+            }
+        };
+        Ok(Asked { prompt, grammar })
     }
 
     /// Samples `count` rubrics.
@@ -154,11 +189,12 @@ impl Writer {
     pub fn sample(
         &self,
         sampler: &Sampler,
-        prompt: &[u32],
+        asked: &Asked,
         seed: Seed,
         count: usize,
     ) -> Result<Vec<Sampled>, EngineError> {
-        Ok(match &self.grammar {
+        let prompt = &asked.prompt;
+        Ok(match &asked.grammar {
             None => sampler.sample(prompt, count, &self.params, seed)?,
             Some(grammar) => {
                 let mut states: Vec<_> = (0..count).map(|_| Walk(grammar.state())).collect();
@@ -184,7 +220,7 @@ impl Writer {
     pub fn write_one(
         &self,
         sampler: &Sampler,
-        prompt: &[u32],
+        asked: &Asked,
         seed: Seed,
     ) -> Result<Written, EngineError> {
         let mut attempts = Vec::new();
@@ -192,7 +228,7 @@ impl Writer {
             let rubric = match fallback::decide(&attempts) {
                 Decision::Resample => {
                     let seed = seed.child(attempts.len() as u64);
-                    let sampled = self.sample(sampler, prompt, seed, 1)?;
+                    let sampled = self.sample(sampler, asked, seed, 1)?;
                     attempts.extend(sampled.iter().map(|sampled| self.parse(sampled)));
                     continue;
                 }
