@@ -1,7 +1,7 @@
 //! Who is there: sessions of workers, from their first word to their last sign of life.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ledger::{PerActor, Record, Role, WorkerId};
 use proto::convert::Malformed;
@@ -86,7 +86,10 @@ pub enum Refused {
 impl Crew {
     /// Nobody yet.
     pub fn new(lease: Duration, config_digest: Digest) -> Self {
-        Self { sessions: BTreeMap::new(), next: 1, lease, config_digest }
+        // Sessions are numbered from the time of day, not from 1: a worker that still holds a number
+        // of a coordinator that was here before must find it unknown, not in use by another.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { sessions: BTreeMap::new(), next: now.as_nanos() as u64, lease, config_digest }
     }
 
     /// Opens a session; an earlier one of the same worker ends.
@@ -211,4 +214,31 @@ pub fn initial_weights(
         WeightRef { actor: Actor::Generator, version: WeightVersion(0), digest: Digest([0; 32]) }
     };
     Ok(Some(PerActor { policy: find(Actor::Policy)?, generator }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_session_of_a_coordinator_that_was_here_before_is_unknown() {
+        let digest = Digest([1; 32]);
+        let crew = || Crew::new(Duration::from_secs(1), digest);
+        let request = |worker: &str| pb::RegisterRequest {
+            worker_id: worker.into(),
+            role: pb::Role::Rollout.into(),
+            address: "http://127.0.0.1:1".into(),
+            slots: 1,
+            protocol_version: proto::PROTOCOL_VERSION,
+            config_digest: digest.0.to_vec(),
+            initial_weights: Vec::new(),
+        };
+        let mut before = crew();
+        let (_, old) = before.admit(&request("rollout-0")).unwrap();
+        assert!(before.beat(old.session_id));
+        let mut now = crew();
+        let (_, new) = now.admit(&request("rollout-1")).unwrap();
+        assert!(now.beat(new.session_id));
+        assert!(!now.beat(old.session_id));
+    }
 }

@@ -85,6 +85,21 @@ impl Tokenizer {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// The text of token ids with special tokens written out by their names: what a rubric in
+    /// tagged form looks like. Never encode it again as it is: it would become plain text.
+    #[must_use]
+    pub fn decode_with_specials(&self, ids: &[u32]) -> String {
+        let name = |id: &u32| self.specials.iter().find(|(_, special)| *special == id);
+        let mut bytes = Vec::new();
+        for id in ids {
+            match name(id) {
+                Some((name, _)) => bytes.extend_from_slice(name.as_bytes()),
+                None => bytes.extend_from_slice(self.bytes(*id).unwrap_or_default()),
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// The id of a special token, by its name.
     #[must_use]
     pub fn id(&self, special: &str) -> Option<u32> {

@@ -62,7 +62,9 @@ fn subscriber(
     telemetry: &Telemetry,
     output: impl io::Write + Send + 'static,
 ) -> Result<(Subscriber, WorkerGuard), TelemetryError> {
-    let filter = EnvFilter::try_new(&telemetry.log).map_err(|source| TelemetryError::Filter {
+    // The tokenizer library tells of its tables at `info`, once for each model; what the filter
+    // says of it comes later and wins.
+    let filter = EnvFilter::try_new(format!("tk_encode=warn,{}", telemetry.log)).map_err(|source| TelemetryError::Filter {
         filter: telemetry.log.clone(),
         source,
     })?;

@@ -1,3 +1,5 @@
+//! The layers of a configuration, its problems and its keys.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
