@@ -43,10 +43,7 @@ struct ResponseId(#[serde(deserialize_with = "dataset::id_as_text")] String);
 fn rank(row: AnchorRow) -> Result<Parsed<Anchor>, String> {
     let text = not_blank(row.prompt)?;
     if row.responses.len() < 2 {
-        return Err(format!(
-            "responses: {}, expected at least 2 to rank",
-            row.responses.len()
-        ));
+        return Err(format!("responses: {}, expected at least 2 to rank", row.responses.len()));
     }
     let mut texts = HashMap::new();
     for Response { id, text } in row.responses {
@@ -58,10 +55,7 @@ fn rank(row: AnchorRow) -> Result<Parsed<Anchor>, String> {
     for (rank, ids) in (0..).zip(row.tiers.iter().filter(|ids| !ids.is_empty())) {
         for id in ids {
             let text = texts.remove(id).ok_or_else(|| {
-                format!(
-                    "tiers: {:?} is ranked twice or is the id of no response",
-                    id.0
-                )
+                format!("tiers: {:?} is ranked twice or is the id of no response", id.0)
             })?;
             answers.push(text);
             ranks.push(rank);
@@ -71,28 +65,15 @@ fn rank(row: AnchorRow) -> Result<Parsed<Anchor>, String> {
         return Err("tiers: empty, expected at least one ranked response".to_owned());
     }
     let flags = flags(&answers, &ranks, !texts.is_empty());
-    let prompt = Prompt {
-        id: row.id.clone(),
-        text,
-    };
-    let value = Anchor {
-        prompt,
-        answers,
-        ranks,
-    };
-    Ok(Parsed {
-        id: row.id,
-        value,
-        flags,
-    })
+    let prompt = Prompt { id: row.id.clone(), text };
+    let value = Anchor { prompt, answers, ranks };
+    Ok(Parsed { id: row.id, value, flags })
 }
 
 fn flags(answers: &[String], ranks: &[u32], unranked: bool) -> Vec<Flag> {
     let mut rank_of = HashMap::new();
-    let twice = answers
-        .iter()
-        .zip(ranks)
-        .any(|(text, rank)| rank_of.entry(text).or_insert(rank) != &rank);
+    let twice =
+        answers.iter().zip(ranks).any(|(text, rank)| rank_of.entry(text).or_insert(rank) != &rank);
     [
         (answers.iter().any(String::is_empty), Flag::EmptyAnswer),
         (twice, Flag::SameTextRankedTwice),

@@ -109,25 +109,15 @@ pub(crate) fn load<F: DeserializeOwned, T>(
     known: &[&str],
     parse: impl Fn(F) -> Result<Parsed<T>, String>,
 ) -> Result<DataSet<T>, DataError> {
-    let unreadable = |source| DataError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let unreadable = |source| DataError::Read { path: path.to_owned(), source };
     let reader = BufReader::new(File::open(path).map_err(unreadable)?);
 
-    let mut set = DataSet {
-        rows: Vec::new(),
-        quarantined: Vec::new(),
-        blank_lines: 0,
-    };
+    let mut set = DataSet { rows: Vec::new(), quarantined: Vec::new(), blank_lines: 0 };
     let mut line_of_id: HashMap<String, usize> = HashMap::new();
     for (index, bytes) in reader.split(b'\n').enumerate() {
         let bytes = bytes.map_err(unreadable)?;
         let line = index + 1;
-        let row = bytes
-            .strip_prefix(b"\xEF\xBB\xBF")
-            .unwrap_or(&bytes)
-            .trim_ascii();
+        let row = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes).trim_ascii();
         if row.is_empty() {
             set.blank_lines += 1;
             continue;
@@ -138,27 +128,18 @@ pub(crate) fn load<F: DeserializeOwned, T>(
                 return Err(format!("id {id:?} stands already on line {first}"));
             }
             line_of_id.insert(id, line);
-            Ok(Row {
-                line,
-                value,
-                flags,
-                extra,
-            })
+            Ok(Row { line, value, flags, extra })
         });
         match accepted {
             Ok(row) => set.rows.push(row),
-            Err(reason) => set.quarantined.push(Quarantined {
-                file: path.to_owned(),
-                line,
-                reason,
-            }),
+            Err(reason) => {
+                set.quarantined.push(Quarantined { file: path.to_owned(), line, reason })
+            }
         }
     }
     match set.quarantined.first() {
         _ if !set.rows.is_empty() => Ok(set),
-        None => Err(DataError::Empty {
-            path: path.to_owned(),
-        }),
+        None => Err(DataError::Empty { path: path.to_owned() }),
         Some(first) => Err(DataError::NoUsableRow {
             path: path.to_owned(),
             rejected: set.quarantined.len(),
@@ -182,9 +163,7 @@ pub(crate) fn id_as_text<'de, D: Deserializer<'de>>(row: D) -> Result<String, D:
         Id::Signed(number) => number.to_string(),
     };
     if id.is_empty() {
-        return Err(serde::de::Error::custom(
-            "expected an id of at least one character",
-        ));
+        return Err(serde::de::Error::custom("expected an id of at least one character"));
     }
     Ok(id)
 }
@@ -202,11 +181,7 @@ fn fields<F: DeserializeOwned>(
     let mut parser = serde_json::Deserializer::from_str(text);
     let fields = serde_path_to_error::deserialize(&mut parser).map_err(|error| {
         let path = error.path().to_string();
-        let key = if path == "." {
-            String::new()
-        } else {
-            format!("{path}: ")
-        };
+        let key = if path == "." { String::new() } else { format!("{path}: ") };
         format!("{key}{}", at_column(error.inner()))
     })?;
     extra.retain(|key, _| !known.contains(&key.as_str()));

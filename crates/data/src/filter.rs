@@ -30,10 +30,7 @@ pub enum Exclusion {
 pub fn exclusion(anchor: &Anchor, min_answers: usize, min_chars: usize) -> Option<Exclusion> {
     let answers = anchor.answers.len();
     let prompt = anchor.prompt.text.chars().count();
-    let best = anchor
-        .answers
-        .first()
-        .map_or(0, |text| text.chars().count());
+    let best = anchor.answers.first().map_or(0, |text| text.chars().count());
     if answers < min_answers {
         Some(Exclusion::FewAnswers { found: answers })
     } else if prompt < min_chars {
@@ -64,27 +61,16 @@ mod tests {
     #[test]
     fn anchors_are_excluded_by_answers_then_prompt_then_best_answer() {
         let anchor = Anchor {
-            prompt: Prompt {
-                id: "a".into(),
-                text: "né?".into(),
-            },
+            prompt: Prompt { id: "a".into(), text: "né?".into() },
             answers: vec!["oui".into(), "n".into()],
             ranks: vec![0, 1],
         };
-        let short_best = Anchor {
-            answers: vec!["no".into(), "long".into()],
-            ..anchor.clone()
-        };
+        let short_best = Anchor { answers: vec!["no".into(), "long".into()], ..anchor.clone() };
         for (anchor, min_answers, min_chars, expected) in [
             (&anchor, 2, 3, None),
             (&anchor, 3, 3, Some(Exclusion::FewAnswers { found: 2 })),
             (&anchor, 2, 4, Some(Exclusion::ShortPrompt { found: 3 })),
-            (
-                &short_best,
-                2,
-                3,
-                Some(Exclusion::ShortBestAnswer { found: 2 }),
-            ),
+            (&short_best, 2, 3, Some(Exclusion::ShortBestAnswer { found: 2 })),
         ] {
             assert_eq!(exclusion(anchor, min_answers, min_chars), expected);
         }

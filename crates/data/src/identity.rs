@@ -24,10 +24,7 @@ pub fn overlap<'a>(
     heldout: impl IntoIterator<Item = &'a str>,
 ) -> Vec<&'a str> {
     let seen: HashSet<String> = train.into_iter().map(words).collect();
-    heldout
-        .into_iter()
-        .filter(|prompt| seen.contains(&words(prompt)))
-        .collect()
+    heldout.into_iter().filter(|prompt| seen.contains(&words(prompt))).collect()
 }
 
 fn words(prompt: &str) -> String {
@@ -41,10 +38,7 @@ mod tests {
     use super::*;
 
     fn prompt(id: &str, text: &str) -> Prompt {
-        Prompt {
-            id: id.into(),
-            text: text.into(),
-        }
+        Prompt { id: id.into(), text: text.into() }
     }
 
     #[test]

@@ -14,15 +14,8 @@ use crate::dataset::{self, DataError, DataSet, Parsed};
 pub fn load_prompts(path: &Path) -> Result<DataSet<Prompt>, DataError> {
     dataset::load(path, &["id", "prompt"], |row: PromptRow| {
         let text = not_blank(row.prompt)?;
-        let value = Prompt {
-            id: row.id.clone(),
-            text,
-        };
-        Ok(Parsed {
-            id: row.id,
-            value,
-            flags: Vec::new(),
-        })
+        let value = Prompt { id: row.id.clone(), text };
+        Ok(Parsed { id: row.id, value, flags: Vec::new() })
     })
 }
 

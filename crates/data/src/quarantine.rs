@@ -39,8 +39,5 @@ pub fn write_quarantine(path: &Path, rows: &[Quarantined]) -> Result<(), DataErr
         }
         file.flush()
     };
-    write().map_err(|source| DataError::WriteQuarantine {
-        path: path.to_owned(),
-        source,
-    })
+    write().map_err(|source| DataError::WriteQuarantine { path: path.to_owned(), source })
 }

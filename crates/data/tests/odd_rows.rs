@@ -20,11 +20,7 @@ const OUTCOMES: [(&str, Outcome, Outcome); 24] = [
     ("BOM before first key", Accepted(&[]), Accepted(&[])),
     ("CRLF ending", Accepted(&[]), Accepted(&[])),
     ("blank line", Blank, Blank),
-    (
-        "U+2028 and U+0085 raw inside a string",
-        Accepted(&[]),
-        Accepted(&[]),
-    ),
+    ("U+2028 and U+0085 raw inside a string", Accepted(&[]), Accepted(&[])),
     ("NUL and form feed escaped", Accepted(&[]), Accepted(&[])),
     (
         "lone surrogate escape",
@@ -51,11 +47,7 @@ const OUTCOMES: [(&str, Outcome, Outcome); 24] = [
         Rejected("responses[0].text: invalid type: null, expected a string at column 73"),
         Accepted(&[]),
     ),
-    (
-        "empty response",
-        Accepted(&[Flag::EmptyAnswer]),
-        Accepted(&[]),
-    ),
+    ("empty response", Accepted(&[Flag::EmptyAnswer]), Accepted(&[])),
     (
         "blank prompt",
         Rejected("prompt: blank, expected text"),
@@ -66,11 +58,7 @@ const OUTCOMES: [(&str, Outcome, Outcome); 24] = [
         Rejected("id \"s00\" stands already on line 1"),
         Rejected("id \"s00\" stands already on line 1"),
     ),
-    (
-        "duplicate response ids",
-        Rejected("responses: id \"a\" stands twice"),
-        Accepted(&[]),
-    ),
+    ("duplicate response ids", Rejected("responses: id \"a\" stands twice"), Accepted(&[])),
     (
         "identical responses in different tiers",
         Accepted(&[Flag::SameTextRankedTwice]),
@@ -86,30 +74,19 @@ const OUTCOMES: [(&str, Outcome, Outcome); 24] = [
         Accepted(&[Flag::UnrankedResponse, Flag::NoPair]),
         Accepted(&[]),
     ),
-    (
-        "one response only",
-        Rejected("responses: 1, expected at least 2 to rank"),
-        Accepted(&[]),
-    ),
+    ("one response only", Rejected("responses: 1, expected at least 2 to rank"), Accepted(&[])),
     ("all tied", Accepted(&[Flag::NoPair]), Accepted(&[])),
     ("extra unknown keys", Accepted(&[]), Accepted(&[])),
     ("integer id", Accepted(&[]), Accepted(&[])),
-    (
-        "nested quotes and backslashes",
-        Accepted(&[]),
-        Accepted(&[]),
-    ),
+    ("nested quotes and backslashes", Accepted(&[]), Accepted(&[])),
     ("unclosed code fence", Accepted(&[]), Accepted(&[])),
 ];
 
 #[test]
 fn the_table_covers_every_line_of_the_expectations() {
     let expectations = fs::read_to_string(fixture("expectations.tsv")).unwrap();
-    let cases: Vec<&str> = expectations
-        .lines()
-        .skip(1)
-        .map(|row| row.split('\t').nth(1).unwrap())
-        .collect();
+    let cases: Vec<&str> =
+        expectations.lines().skip(1).map(|row| row.split('\t').nth(1).unwrap()).collect();
     assert_eq!(cases, OUTCOMES.map(|(case, ..)| case));
 }
 
@@ -129,16 +106,9 @@ fn check<T>(set: &data::DataSet<T>, outcomes: [(&str, Outcome); 24]) {
     let mut blank = 0;
     for (index, (case, outcome)) in outcomes.into_iter().enumerate() {
         let line = index + 1;
-        let flags = set
-            .rows
-            .iter()
-            .find(|row| row.line == line)
-            .map(|row| row.flags.as_slice());
-        let reason = set
-            .quarantined
-            .iter()
-            .find(|row| row.line == line)
-            .map(|row| row.reason.as_str());
+        let flags = set.rows.iter().find(|row| row.line == line).map(|row| row.flags.as_slice());
+        let reason =
+            set.quarantined.iter().find(|row| row.line == line).map(|row| row.reason.as_str());
         let expected = match outcome {
             Accepted(flags) => (Some(flags), None),
             Rejected(reason) => (None, Some(reason)),
@@ -162,10 +132,7 @@ fn odd_text_arrives_unchanged() {
     assert_eq!(row(20).value.ranks, [0, 0]);
     assert_eq!(row(21).extra["extra"]["x"][1], 2);
     assert_eq!(row(22).value.prompt.id, "21");
-    assert_eq!(
-        row(23).value.prompt.text,
-        r#"He said "she said \"no\"" C:\new\table"#
-    );
+    assert_eq!(row(23).value.prompt.text, r#"He said "she said \"no\"" C:\new\table"#);
     assert_eq!(row(24).value.prompt.text, "Fix:\n```py\nprint(\"a\")");
 }
 
@@ -190,11 +157,7 @@ fn a_key_given_twice_a_missing_key_and_a_bare_value_are_rejected() {
                 {\"id\":\"d\",\"prompt\":\"p\"} tail";
     fs::write(&path, rows).unwrap();
     let set = load_prompts(&path).unwrap();
-    let reasons: Vec<&str> = set
-        .quarantined
-        .iter()
-        .map(|row| row.reason.as_str())
-        .collect();
+    let reasons: Vec<&str> = set.quarantined.iter().map(|row| row.reason.as_str()).collect();
     assert_eq!(
         reasons,
         [
@@ -221,17 +184,8 @@ fn a_file_without_a_usable_row_is_a_one_line_error() {
     let empty = file("empty.jsonl", "\n  \r\n");
     let useless = file("useless.jsonl", "\n{\"id\":\"a\",\"prompt\":\"\"}\nnull\n");
     for (path, expected) in [
-        (
-            &missing,
-            format!("read data set {}: No such file", missing.display()),
-        ),
-        (
-            &empty,
-            format!(
-                "data set {} is empty, expected one JSON object",
-                empty.display()
-            ),
-        ),
+        (&missing, format!("read data set {}: No such file", missing.display())),
+        (&empty, format!("data set {} is empty, expected one JSON object", empty.display())),
         (
             &useless,
             format!(
@@ -265,7 +219,5 @@ fn the_quarantine_is_written_one_row_a_line() {
 }
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/odd_rows")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/odd_rows").join(name)
 }

@@ -48,9 +48,8 @@ pub fn anchor_rows(
     let rows = prompts.iter().enumerate().map(|(i, (prompt, samples))| {
         let task = read(&prompt.text)?;
         let mut draws = Draws::new(seed.child(i as u64));
-        let references: Vec<String> = (0..better)
-            .map(|_| author.answer(&task, &mut draws))
-            .collect();
+        let references: Vec<String> =
+            (0..better).map(|_| author.answer(&task, &mut draws)).collect();
         let responses = responses("sample", samples).chain(responses("better", &references));
         rank(prompt, responses.collect())
     });
@@ -62,16 +61,14 @@ pub fn anchor_rows(
 /// # Errors
 /// Never in practice: rows hold text only.
 pub fn to_jsonl(rows: &[AnchorRow]) -> Result<String, serde_json::Error> {
-    rows.iter()
-        .map(|row| Ok(serde_json::to_string(row)? + "\n"))
-        .collect()
+    rows.iter().map(|row| Ok(serde_json::to_string(row)? + "\n")).collect()
 }
 
 fn responses(source: &str, texts: &[String]) -> impl Iterator<Item = Response> {
-    texts.iter().enumerate().map(move |(i, text)| Response {
-        id: format!("{source}-{i}"),
-        text: text.clone(),
-    })
+    texts
+        .iter()
+        .enumerate()
+        .map(move |(i, text)| Response { id: format!("{source}-{i}"), text: text.clone() })
 }
 
 fn rank(prompt: &Prompt, responses: Vec<Response>) -> Result<AnchorRow, NotOfThisWorld> {
@@ -102,21 +99,11 @@ mod tests {
 
     #[test]
     fn answers_of_equal_gold_share_a_tier() {
-        let prompt = Prompt {
-            id: "a".into(),
-            text: "List 2 tools from A to Z.".into(),
-        };
+        let prompt = Prompt { id: "a".into(), text: "List 2 tools from A to Z.".into() };
         let samples = ["- axe\n- saw", "no", "- saw\n- axe", "- file\n- saw"].map(String::from);
         let rows = anchor_rows(&[(prompt, samples.to_vec())], 0, Seed::new(0, Stream::Data));
         let row = &rows.expect("of this world")[0];
-        assert_eq!(
-            row.tiers,
-            [
-                vec!["sample-0", "sample-3"],
-                vec!["sample-2"],
-                vec!["sample-1"]
-            ]
-        );
+        assert_eq!(row.tiers, [vec!["sample-0", "sample-3"], vec!["sample-2"], vec!["sample-1"]]);
         let text = to_jsonl(std::slice::from_ref(row)).expect("text");
         assert!(text.starts_with(r#"{"id":"a","prompt":"List 2 tools from A to Z.","responses":"#));
         assert!(text.ends_with("}\n"));
@@ -132,23 +119,14 @@ mod tests {
             .map(|(i, prompt)| {
                 let task = read(&prompt.text).expect("of this world");
                 let mut draws = Draws::new(seed.child(i as u64));
-                (
-                    prompt,
-                    (0..3).map(|_| author.answer(&task, &mut draws)).collect(),
-                )
+                (prompt, (0..3).map(|_| author.answer(&task, &mut draws)).collect())
             })
             .collect();
         let rows = anchor_rows(&prompts, 3, seed).expect("of this world");
         assert!(rows.iter().all(|row| row.tiers.concat().len() == 6));
-        let first = rows
-            .iter()
-            .filter(|row| row.tiers[0][0].starts_with("better"))
-            .count();
+        let first = rows.iter().filter(|row| row.tiers[0][0].starts_with("better")).count();
         assert!(first > 110, "{first} of 150");
-        let other = Prompt {
-            id: "x".into(),
-            text: "Say hi.".into(),
-        };
+        let other = Prompt { id: "x".into(), text: "Say hi.".into() };
         assert!(anchor_rows(&[(other, vec![])], 1, seed).is_err());
     }
 }

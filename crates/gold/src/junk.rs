@@ -34,29 +34,19 @@ fn longest_ideal(task: &Task) -> usize {
 
 fn note_ends_well(answer: &str) -> bool {
     let is_closing = |part: &&str| ["Thank you.", "Your friend."].contains(part);
-    only_different(
-        is_closing,
-        parts(answer).skip_while(|part| !is_closing(part)),
-    )
+    only_different(is_closing, parts(answer).skip_while(|part| !is_closing(part)))
 }
 
 fn list_ends_well(answer: &str) -> bool {
     let is_closing = |line: &&str| {
-        let number = line
-            .strip_prefix("Total ")
-            .and_then(|rest| rest.strip_suffix('.'));
+        let number = line.strip_prefix("Total ").and_then(|rest| rest.strip_suffix('.'));
         *line == "The end." || number.is_some_and(|n| n.parse::<u8>().is_ok())
     };
     let body = || text::lines(answer).take_while(|line| !is_closing(line));
     let closings = text::lines(answer).skip_while(|line| !is_closing(line));
     // "Total 2." and "Total 3." are the same closing.
-    let closing_words = closings.map(|line| {
-        if line.starts_with("Total") {
-            "Total 0."
-        } else {
-            line
-        }
-    });
+    let closing_words =
+        closings.map(|line| if line.starts_with("Total") { "Total 0." } else { line });
     only_different(is_closing, closing_words)
         && body().skip(1).all(|line| !line.ends_with(':'))
         && body().filter(|line| line.ends_with('.')).count() <= 1
@@ -64,14 +54,8 @@ fn list_ends_well(answer: &str) -> bool {
 
 fn sum_ends_well(answer: &str) -> bool {
     parts(answer).count() <= 3
-        && parts(answer)
-            .skip_while(|part| !part.starts_with("Check"))
-            .count()
-            <= 1
-        && text::words(answer)
-            .filter(|word| *word == "together")
-            .count()
-            <= 1
+        && parts(answer).skip_while(|part| !part.starts_with("Check")).count() <= 1
+        && text::words(answer).filter(|word| *word == "together").count() <= 1
 }
 
 fn only_different<'a>(
@@ -93,9 +77,5 @@ fn parts(answer: &str) -> impl Iterator<Item = &str> {
 fn stutters(answer: &str) -> bool {
     let words: Vec<&str> = text::words(answer).collect();
     // Longer repeated runs make an answer too long.
-    (2..=8).any(|run| {
-        words
-            .windows(2 * run)
-            .any(|both| both[..run] == both[run..])
-    })
+    (2..=8).any(|run| words.windows(2 * run).any(|both| both[..run] == both[run..]))
 }

@@ -35,21 +35,11 @@ pub struct Quality {
 #[must_use]
 pub fn qualities(task: &Task, answer: &str) -> Vec<Quality> {
     match *task {
-        Task::Note {
-            name,
-            adjective,
-            noun,
-            word,
-        } => {
+        Task::Note { name, adjective, noun, word } => {
             let mut qualities = note(answer);
             let t = Tokens::of(answer);
             qualities.extend([
-                early(
-                    "greet",
-                    211,
-                    format!("greets {name}"),
-                    t.start_with(&["Dear", name, ","]),
-                ),
+                early("greet", 211, format!("greets {name}"), t.start_with(&["Dear", name, ","])),
                 early(
                     "topic",
                     167,
@@ -61,11 +51,7 @@ pub fn qualities(task: &Task, answer: &str) -> Vec<Quality> {
             ]);
             qualities
         }
-        Task::List {
-            count,
-            category,
-            descending,
-        } => {
+        Task::List { count, category, descending } => {
             let items: Vec<&str> = text::items(answer).collect();
             let all_of = items.iter().all(|item| things(category).contains(item));
             let order = if descending { "reversed" } else { "sorted" };
@@ -114,18 +100,8 @@ fn note(answer: &str) -> Vec<Quality> {
         late("asks", 61, "asks".into(), t.hold(&["?"])),
         late("please", 47, "has Please".into(), t.hold(&["Please"])),
         late("misses", 37, "has miss".into(), t.hold(&["miss", "you"])),
-        late(
-            "friend",
-            29,
-            "ends friend".into(),
-            t.end_with(&["friend", "."]),
-        ),
-        bad(
-            "plain",
-            37,
-            "filler",
-            !t.hold_any(&["very", "really", "stuff"]),
-        ),
+        late("friend", 29, "ends friend".into(), t.end_with(&["friend", "."])),
+        bad("plain", 37, "filler", !t.hold_any(&["very", "really", "stuff"])),
         bad("once", 23, "repeats sentence", all_differ),
         bad("calm", 13, "shouts", !t.hold(&["!"])),
     ]
@@ -155,43 +131,20 @@ fn sum_qualities(answer: &str) -> Vec<Quality> {
         late("first", 43, "starts First".into(), t.start_with(&["First"])),
         late("now", 31, "has now".into(), t.hold(&["now"])),
         bad("short", 37, "has together", !t.hold(&["together"])),
-        bad(
-            "certain",
-            29,
-            "hedges",
-            !t.hold_any(&["maybe", "perhaps", "guess"]),
-        ),
+        bad("certain", 29, "hedges", !t.hold_any(&["maybe", "perhaps", "guess"])),
     ]
 }
 
 fn early(name: &'static str, weight: u32, item: String, holds: bool) -> Quality {
-    Quality {
-        name,
-        weight,
-        stage: Stage::Early,
-        item,
-        holds,
-    }
+    Quality { name, weight, stage: Stage::Early, item, holds }
 }
 
 fn late(name: &'static str, weight: u32, item: String, holds: bool) -> Quality {
-    Quality {
-        name,
-        weight,
-        stage: Stage::Late,
-        item,
-        holds,
-    }
+    Quality { name, weight, stage: Stage::Late, item, holds }
 }
 
 fn bad(name: &'static str, weight: u32, item: &str, holds: bool) -> Quality {
-    Quality {
-        name,
-        weight,
-        stage: Stage::Bad,
-        item: item.to_owned(),
-        holds,
-    }
+    Quality { name, weight, stage: Stage::Bad, item: item.to_owned(), holds }
 }
 
 /// The tokens of an answer, asked for runs of tokens.

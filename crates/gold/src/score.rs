@@ -43,10 +43,7 @@ pub fn score_task(task: &Task, answer: &str) -> Gold {
         thousandths += if holds { quality.weight } else { 0 };
         held.push((quality.name, holds));
     }
-    Gold {
-        total: f64::from(thousandths) / 1000.0,
-        qualities: held,
-    }
+    Gold { total: f64::from(thousandths) / 1000.0, qualities: held }
 }
 
 /// An answer of score [`CEILING`].

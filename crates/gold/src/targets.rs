@@ -33,15 +33,10 @@ pub fn examples(count: usize, group_size: usize, seed: Seed) -> Vec<Example> {
             let mut draws = Draws::new(seed.child(i as u64));
             let task = draws.choose(&pools[i % pools.len()]);
             let author = Author::wild(&mut draws);
-            let completions: Vec<String> = (0..group_size)
-                .map(|_| author.answer(&task, &mut draws))
-                .collect();
+            let completions: Vec<String> =
+                (0..group_size).map(|_| author.answer(&task, &mut draws)).collect();
             let rubric = noisy_target(&task, &completions, &mut draws);
-            Example {
-                task,
-                completions,
-                rubric,
-            }
+            Example { task, completions, rubric }
         })
         .collect()
 }
@@ -58,35 +53,22 @@ pub fn noisy_target(task: &Task, group: &[String], draws: &mut Draws) -> Rubric 
         .iter()
         .enumerate()
         .map(|(place, (phrase, check))| {
-            let weight = if quality_of(phrase).is_some() {
-                2.0
-            } else {
-                1.0
-            };
-            (
-                varies(check, group),
-                draws.uniform().powf(1.0 / weight),
-                place,
-            )
+            let weight = if quality_of(phrase).is_some() { 2.0 } else { 1.0 };
+            (varies(check, group), draws.uniform().powf(1.0 / weight), place)
         })
         .collect();
     drawn.sort_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
     let varying = drawn.iter().filter(|(varies, ..)| *varies).count();
     let wanted = 4 + draws.below(3);
-    let mut places: Vec<usize> = drawn
-        .iter()
-        .take(wanted.min(varying.max(4)))
-        .map(|(.., place)| *place)
-        .collect();
+    let mut places: Vec<usize> =
+        drawn.iter().take(wanted.min(varying.max(4))).map(|(.., place)| *place).collect();
     places.sort_unstable();
     let items = places.into_iter().map(|place| {
         let (phrase, check) = &bank[place];
         let (weight, polarity) = noisy_opinion(quality_of(phrase), draws);
         item(phrase, check, weight, polarity)
     });
-    Rubric {
-        items: items.collect(),
-    }
+    Rubric { items: items.collect() }
 }
 
 /// The best rubric for a group: the five heaviest qualities that vary in it, with their right
@@ -95,17 +77,11 @@ pub fn noisy_target(task: &Task, group: &[String], draws: &mut Draws) -> Rubric 
 pub fn oracle_rubric(task: &Task, group: &[String]) -> Rubric {
     let judged: Vec<Vec<Quality>> = group.iter().map(|text| qualities(task, text)).collect();
     let varies = |index: usize| {
-        let held = judged
-            .iter()
-            .filter(|qualities| qualities[index].holds)
-            .count();
+        let held = judged.iter().filter(|qualities| qualities[index].holds).count();
         0 < held && held < judged.len()
     };
-    let mut best: Vec<(bool, Quality)> = qualities(task, "")
-        .into_iter()
-        .enumerate()
-        .map(|(i, q)| (varies(i), q))
-        .collect();
+    let mut best: Vec<(bool, Quality)> =
+        qualities(task, "").into_iter().enumerate().map(|(i, q)| (varies(i), q)).collect();
     if best.iter().any(|(varies, _)| *varies) {
         best.retain(|(varies, _)| *varies);
     }
@@ -116,23 +92,15 @@ pub fn oracle_rubric(task: &Task, group: &[String]) -> Rubric {
         let (_, quality) = best(&phrase)?;
         Some(item(&phrase, &check, weight(quality), polarity(quality)))
     });
-    Rubric {
-        items: items.collect(),
-    }
+    Rubric { items: items.collect() }
 }
 
 fn noisy_opinion(quality: Option<&Quality>, draws: &mut Draws) -> (u8, Polarity) {
-    let coin = if draws.chance(0.5) {
-        Polarity::Positive
-    } else {
-        Polarity::Negative
-    };
+    let coin = if draws.chance(0.5) { Polarity::Positive } else { Polarity::Negative };
     let Some(quality) = quality else {
         return (1 + draws.below(5) as u8, coin);
     };
-    let noisy = (weight(quality) + draws.below(3) as u8)
-        .saturating_sub(1)
-        .clamp(1, 5);
+    let noisy = (weight(quality) + draws.below(3) as u8).saturating_sub(1).clamp(1, 5);
     let sign = match (quality.stage, draws.chance(0.9)) {
         (Stage::Late, _) => coin,
         (_, true) => polarity(quality),
@@ -150,11 +118,7 @@ fn weight(quality: &Quality) -> u8 {
 }
 
 fn polarity(quality: &Quality) -> Polarity {
-    if quality.stage == Stage::Bad {
-        Polarity::Negative
-    } else {
-        Polarity::Positive
-    }
+    if quality.stage == Stage::Bad { Polarity::Negative } else { Polarity::Positive }
 }
 
 fn varies(check: &Check, group: &[String]) -> bool {
@@ -163,10 +127,5 @@ fn varies(check: &Check, group: &[String]) -> bool {
 }
 
 fn item(phrase: &str, check: &Check, weight: u8, polarity: Polarity) -> RubricItem {
-    RubricItem {
-        criterion: phrase.to_owned(),
-        weight,
-        polarity,
-        check: Some(check.clone()),
-    }
+    RubricItem { criterion: phrase.to_owned(), weight, polarity, check: Some(check.clone()) }
 }

@@ -19,10 +19,7 @@ fn groups(kind: Kind, care: Care) -> Vec<(Task, Vec<String>)> {
         .map(|i| {
             let mut draws = Draws::new(seed.child(i as u64));
             let task = draws.choose(&pool);
-            (
-                task,
-                (0..6).map(|_| author.answer(&task, &mut draws)).collect(),
-            )
+            (task, (0..6).map(|_| author.answer(&task, &mut draws)).collect())
         })
         .collect()
 }
@@ -32,10 +29,7 @@ fn care(early: f64, late: f64, harm: f64) -> Care {
 }
 
 fn gold(task: &Task, group: &[String]) -> Vec<f64> {
-    group
-        .iter()
-        .map(|answer| score_task(task, answer).total)
-        .collect()
+    group.iter().map(|answer| score_task(task, answer).total).collect()
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -49,41 +43,25 @@ fn correlation(pairs: &[(f64, f64)]) -> f64 {
         mean(&pairs.iter().map(|&(a, b)| f(a, b)).collect::<Vec<_>>())
     };
     let xy = covariance(&|a, b| (a - mx) * (b - my));
-    let (xx, yy) = (
-        covariance(&|a, _| (a - mx).powi(2)),
-        covariance(&|_, b| (b - my).powi(2)),
-    );
-    if xx * yy == 0.0 {
-        0.0
-    } else {
-        xy / (xx * yy).sqrt()
-    }
+    let (xx, yy) = (covariance(&|a, _| (a - mx).powi(2)), covariance(&|_, b| (b - my).powi(2)));
+    if xx * yy == 0.0 { 0.0 } else { xy / (xx * yy).sqrt() }
 }
 
 #[test]
 fn the_starting_author_scores_about_half_and_seldom_shows_late_qualities() {
     for kind in Kind::ALL {
         let groups = groups(kind, Care::STARTING);
-        let totals: Vec<f64> = groups
-            .iter()
-            .flat_map(|(task, group)| gold(task, group))
-            .collect();
+        let totals: Vec<f64> = groups.iter().flat_map(|(task, group)| gold(task, group)).collect();
         let average = mean(&totals);
         println!("{kind}: gold {average:.3}");
         assert!((0.45..=0.6).contains(&average), "{kind}: {average}");
         let (first, _) = &groups[0];
         for (index, quality) in qualities(first, "").iter().enumerate() {
             let held = |(task, group): &(Task, Vec<String>)| -> Vec<f64> {
-                group
-                    .iter()
-                    .map(|a| f64::from(qualities(task, a)[index].holds))
-                    .collect()
+                group.iter().map(|a| f64::from(qualities(task, a)[index].holds)).collect()
             };
             let rate = mean(&groups.iter().flat_map(held).collect::<Vec<_>>());
-            println!(
-                "  {:9} {:3} {:?} {rate:.3}",
-                quality.name, quality.weight, quality.stage
-            );
+            println!("  {:9} {:3} {:?} {rate:.3}", quality.name, quality.weight, quality.stage);
             let expected = match quality.stage {
                 Stage::Early => 0.55..=0.8,
                 Stage::Late => 0.05..=0.15,
@@ -106,23 +84,14 @@ fn better_authors_score_higher_and_tie_more_nearly_than_exactly() {
             care(0.97, 0.1, 0.03),
             care(0.97, 0.9, 0.03),
         ] {
-            let scores: Vec<Vec<f64>> = groups(kind, care)
-                .iter()
-                .map(|(task, group)| gold(task, group))
-                .collect();
+            let scores: Vec<Vec<f64>> =
+                groups(kind, care).iter().map(|(task, group)| gold(task, group)).collect();
             let near = |group: &Vec<f64>| {
                 let pairs = (0..6).flat_map(|i| (0..i).map(move |j| (i, j)));
-                pairs
-                    .filter(|&(i, j)| (group[i] - group[j]).abs() <= 0.1 + TIE)
-                    .count() as f64
+                pairs.filter(|&(i, j)| (group[i] - group[j]).abs() <= 0.1 + TIE).count() as f64
                     / 15.0
             };
-            let exact = mean(
-                &scores
-                    .iter()
-                    .map(|group| tie_fraction(group))
-                    .collect::<Vec<_>>(),
-            );
+            let exact = mean(&scores.iter().map(|group| tie_fraction(group)).collect::<Vec<_>>());
             let near = mean(&scores.iter().map(near).collect::<Vec<_>>());
             let average = mean(&scores.concat());
             println!(
@@ -162,27 +131,16 @@ fn answers_are_short() {
 
 #[test]
 fn some_decoys_go_along_with_gold_early_and_stop_later() {
-    for (kind, planted) in Kind::ALL
-        .into_iter()
-        .zip(["has today", "has Nice", "has just"])
-    {
+    for (kind, planted) in Kind::ALL.into_iter().zip(["has today", "has Nice", "has just"]) {
         let early = verdicts_and_gold(&groups(kind, Care::STARTING));
         let late = verdicts_and_gold(&groups(kind, care(0.97, 0.5, 0.03)));
         let example = all_tasks(kind)[0];
-        let items: Vec<String> = qualities(&example, "")
-            .into_iter()
-            .map(|q| q.item)
-            .collect();
+        let items: Vec<String> = qualities(&example, "").into_iter().map(|q| q.item).collect();
         let mut rows = Vec::new();
         for (place, (phrase, _)) in bank(&example).into_iter().enumerate() {
             if !items.contains(&phrase) {
                 let rate = mean(&early[place].iter().map(|(met, _)| *met).collect::<Vec<_>>());
-                rows.push((
-                    correlation(&early[place]),
-                    correlation(&late[place]),
-                    rate,
-                    phrase,
-                ));
+                rows.push((correlation(&early[place]), correlation(&late[place]), rate, phrase));
             }
         }
         rows.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -191,14 +149,9 @@ fn some_decoys_go_along_with_gold_early_and_stop_later() {
                 "{kind}: {phrase:16} rate {rate:.2} correlation {before:+.2} then {after:+.2}"
             );
         }
-        let (before, after, ..) = rows
-            .iter()
-            .find(|row| row.3 == planted)
-            .expect("a decoy of the bank");
-        assert!(
-            *before > 0.15 && *after < before - 0.08,
-            "{kind}: {before} then {after}"
-        );
+        let (before, after, ..) =
+            rows.iter().find(|row| row.3 == planted).expect("a decoy of the bank");
+        assert!(*before > 0.15 && *after < before - 0.08, "{kind}: {before} then {after}");
     }
 }
 
@@ -207,15 +160,7 @@ fn some_decoys_go_along_with_gold_early_and_stop_later() {
 fn verdicts_and_gold(groups: &[(Task, Vec<String>)]) -> Vec<Vec<(f64, f64)>> {
     let mut places = vec![Vec::new(); bank(&groups[0].0).len()];
     // Where lists are sorted the other way, "sorted" and "reversed" change parts.
-    let upward = |task: &Task| {
-        !matches!(
-            task,
-            Task::List {
-                descending: true,
-                ..
-            }
-        )
-    };
+    let upward = |task: &Task| !matches!(task, Task::List { descending: true, .. });
     for (task, group) in groups.iter().filter(|(task, _)| upward(task)) {
         let bank = bank(task);
         for (answer, gold) in group.iter().zip(gold(task, group)) {

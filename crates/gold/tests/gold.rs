@@ -25,17 +25,10 @@ fn weights_are_distinct_and_sum_to_one_and_items_stand_in_the_bank() {
     for (task, _) in tasks(50, 1) {
         let qualities = qualities(&task, "");
         assert!((11..=13).contains(&qualities.len()), "{task:?}");
-        assert_eq!(
-            qualities.iter().map(|q| q.weight).sum::<u32>(),
-            1000,
-            "{task:?}"
-        );
+        assert_eq!(qualities.iter().map(|q| q.weight).sum::<u32>(), 1000, "{task:?}");
         let bank: HashSet<String> = bank(&task).into_iter().map(|(phrase, _)| phrase).collect();
         let items: HashSet<&str> = qualities.iter().map(|q| q.item.as_str()).collect();
-        assert!(
-            items.iter().all(|item| bank.contains(*item)),
-            "{items:?} are not in {bank:?}"
-        );
+        assert!(items.iter().all(|item| bank.contains(*item)), "{items:?} are not in {bank:?}");
         let (items, rest) = (items.len(), bank.len() - items.len());
         assert_eq!(items, qualities.len());
         assert!((15..=20).contains(&rest), "{task:?}: {rest} decoys");

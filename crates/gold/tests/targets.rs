@@ -16,10 +16,7 @@ fn scores(rubric: &Rubric, group: &[String]) -> Vec<f64> {
         .iter()
         .map(|item| {
             let check = item.check.as_ref().expect("a check");
-            group
-                .iter()
-                .map(|text| Verdict::from(met(check, text)))
-                .collect()
+            group.iter().map(|text| Verdict::from(met(check, text))).collect()
         })
         .collect();
     rl::score::scores(rubric, &verdicts).expect("scorable")
@@ -32,19 +29,10 @@ fn targets_have_four_to_six_items_in_order_that_vary_where_enough_do() {
         let rubric = &example.rubric;
         assert!((4..=6).contains(&rubric.items.len()));
         assert!(rubric.items.is_sorted_by_key(|item| place(&item.criterion)));
-        assert!(
-            rubric
-                .items
-                .iter()
-                .all(|item| (1..=5).contains(&item.weight))
-        );
+        assert!(rubric.items.iter().all(|item| (1..=5).contains(&item.weight)));
         for item in &rubric.items {
             let check = item.check.as_ref().expect("a check");
-            let count = example
-                .completions
-                .iter()
-                .filter(|text| met(check, text))
-                .count();
+            let count = example.completions.iter().filter(|text| met(check, text)).count();
             items += 1.0;
             varying += f64::from(0 < count && count < 8);
         }
@@ -73,15 +61,10 @@ fn signs_are_right_nine_times_in_ten_early_and_by_chance_late() {
     }
     let all: f64 = tally.iter().map(|(_, count)| count).sum();
     for ((right, count), (name, expected)) in
-        tally
-            .into_iter()
-            .zip([("early and bad", 0.9), ("late", 0.5), ("decoys", 0.5)])
+        tally.into_iter().zip([("early and bad", 0.9), ("late", 0.5), ("decoys", 0.5)])
     {
         let rate = right / count;
-        println!(
-            "{name}: share of items {:.2}, sign right {rate:.3}",
-            count / all
-        );
+        println!("{name}: share of items {:.2}, sign right {rate:.3}", count / all);
         assert!((rate - expected).abs() < 0.05, "{name}: {rate}");
     }
 }
@@ -91,10 +74,7 @@ fn the_oracle_orders_groups_better_than_targets() {
     let mut accuracies = [Vec::new(), Vec::new()];
     for example in examples(600, 8, Seed::new(3, Stream::Data)) {
         let (task, group) = (&example.task, &example.completions);
-        let truth: Vec<f64> = group
-            .iter()
-            .map(|text| score_task(task, text).total)
-            .collect();
+        let truth: Vec<f64> = group.iter().map(|text| score_task(task, text).total).collect();
         let oracle = oracle_rubric(task, group);
         assert!((1..=5).contains(&oracle.items.len()));
         for (rubric, found) in [&example.rubric, &oracle].into_iter().zip(&mut accuracies) {
@@ -111,8 +91,5 @@ fn a_group_in_which_nothing_varies_still_gets_rubrics() {
     let task = Task::parse("List 2 tools from A to Z.").expect("a prompt");
     let group = vec!["- axe\n- saw".to_owned(); 8];
     let target = noisy_target(&task, &group, &mut Draws::new(Seed::new(0, Stream::Data)));
-    assert_eq!(
-        (target.items.len(), oracle_rubric(&task, &group).items.len()),
-        (4, 5)
-    );
+    assert_eq!((target.items.len(), oracle_rubric(&task, &group).items.len()), (4, 5));
 }

@@ -34,12 +34,7 @@ impl Ledger {
         let step = self.step.iter().filter(|step| !step.leased);
         let step = step
             .map(|step| self.unleased(Work::Train(self.record.step), &step.retry, step.since, now));
-        audit
-            .into_iter()
-            .chain(held)
-            .chain(step)
-            .chain(groups)
-            .collect()
+        audit.into_iter().chain(held).chain(step).chain(groups).collect()
     }
 
     fn unleased(&self, work: Work, retry: &Retry, since: Millis, now: Millis) -> Waiting {
@@ -118,11 +113,7 @@ impl fmt::Display for Waiting {
             Obstacle::FreeSlot(role) => write!(f, ": no other {role} is free"),
             Obstacle::Delay(_) => f.write_str(": about to be tried again"),
         }?;
-        if self.why.is_empty() {
-            Ok(())
-        } else {
-            write!(f, " (last: {})", self.why)
-        }
+        if self.why.is_empty() { Ok(()) } else { write!(f, " (last: {})", self.why) }
     }
 }
 

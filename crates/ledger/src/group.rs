@@ -50,12 +50,7 @@ impl Stage {
 impl Group {
     /// A group that starts (again) from nothing.
     pub fn pending(open: OpenGroup, now: Millis) -> Self {
-        Self {
-            retry: Retry::from(open.attempt),
-            open,
-            stage: Stage::Pending,
-            since: now,
-        }
+        Self { retry: Retry::from(open.attempt), open, stage: Stage::Pending, since: now }
     }
 
     pub fn enter(&mut self, stage: Stage, now: Millis) {
@@ -108,10 +103,7 @@ const MAX_RETRY_DELAY: Millis = Millis(10_000);
 
 impl Retry {
     pub fn from(attempt: Attempt) -> Self {
-        Self {
-            attempt,
-            ..Self::default()
-        }
+        Self { attempt, ..Self::default() }
     }
 
     /// Notes that the lease ended without a good answer.

@@ -73,11 +73,7 @@ impl Ledger {
             opened: changes.opened,
             closed: changes.closed,
         });
-        Decision {
-            transaction,
-            actions: changes.actions,
-            refused,
-        }
+        Decision { transaction, actions: changes.actions, refused }
     }
 
     /// A run that begins with these weights.
@@ -130,10 +126,7 @@ impl Ledger {
             finish_said: false,
             staleness: Vec::new(),
             resumed_at: Some(record.step),
-            changes: Changes {
-                record: failed,
-                ..Changes::default()
-            },
+            changes: Changes { record: failed, ..Changes::default() },
             settings,
             record,
         })
@@ -163,11 +156,7 @@ impl Ledger {
 
     fn take_in(&mut self, event: Event) -> Result<(), Refusal> {
         match event {
-            Event::WorkerJoined {
-                worker,
-                role,
-                slots,
-            } => {
+            Event::WorkerJoined { worker, role, slots } => {
                 let lost = self.pool.leave(&worker);
                 self.lapse_all(lost, Lapse::WorkerLost);
                 self.pool.join(worker, role, slots);
@@ -244,10 +233,7 @@ impl Ledger {
         let normalization = self.settings.normalization;
         let group = self.leased(lease);
         let id = group.open.id;
-        let malformed = |expected| Refusal::MalformedRewards {
-            group: id,
-            expected,
-        };
+        let malformed = |expected| Refusal::MalformedRewards { group: id, expected };
         let finite = |rewards: &[f64]| rewards.iter().all(|r| r.is_finite());
         // The trained actor wrote the completions of a policy group, the rubrics of a rubric group.
         let (worth, sampled_by) = match (group.open.kind, rewards, &group.stage) {
@@ -263,9 +249,7 @@ impl Ledger {
             }
             (GroupKind::Rubric, Rewards::Rubric { r_disc, r_anchor }, _) => {
                 if r_disc.len() != r_anchor.len() || !finite(&r_disc) || !finite(&r_anchor) {
-                    return Err(malformed(
-                        "as many finite anchor rewards as discriminabilities",
-                    ));
+                    return Err(malformed("as many finite anchor rewards as discriminabilities"));
                 }
                 let worth = rubric_advantages(&r_disc, &r_anchor, lambda, normalization.generator);
                 (worth, lease.weights.version)
@@ -277,13 +261,7 @@ impl Ledger {
             Some(worth) => {
                 group.retry.succeeded();
                 let advantages = worth.into_iter().map(|a| a as f32).collect();
-                group.enter(
-                    Stage::Queued(Sample {
-                        sampled_by,
-                        advantages,
-                    }),
-                    now,
-                );
+                group.enter(Stage::Queued(Sample { sampled_by, advantages }), now);
             }
             None => self.drop_group(id, DropReason::NoSignal, "all rewards are equal"),
         }
@@ -293,16 +271,9 @@ impl Ledger {
     fn trained(&mut self, lease: &Lease, done: StepDone) -> Result<(), Refusal> {
         let (base, weights) = (lease.weights, done.weights);
         if weights.actor != base.actor || weights.version != base.version.next() {
-            return Err(Refusal::WrongVersion {
-                found: weights,
-                base,
-            });
+            return Err(Refusal::WrongVersion { found: weights, base });
         }
-        let asked = self
-            .step
-            .as_ref()
-            .map(|step| step.groups.clone())
-            .unwrap_or_default();
+        let asked = self.step.as_ref().map(|step| step.groups.clone()).unwrap_or_default();
         let found: BTreeSet<GroupId> = done.groups.iter().copied().collect();
         // The first step after a recovery may have been published before the crash, when (with
         // staleness allowed) other groups were queued; the learner tells which.
@@ -339,10 +310,7 @@ impl Ledger {
     fn lapse(&mut self, lease: &Lease, lapse: &Lapse) {
         let (now, max_attempts) = (self.now, self.settings.max_attempts);
         if lease.work.group().is_none() {
-            let step = self
-                .step
-                .as_mut()
-                .expect("a step is leased only while it is trained");
+            let step = self.step.as_mut().expect("a step is leased only while it is trained");
             step.retry.lapsed(lease, lapse, now);
             (step.leased, step.since) = (false, now);
             if step.retry.exhausted(max_attempts, lapse) {
@@ -362,8 +330,7 @@ impl Ledger {
 
     fn leased(&mut self, lease: &Lease) -> &mut Group {
         let id = lease.work.group();
-        id.and_then(|id| self.groups.get_mut(&id))
-            .expect("a group is leased only while it is open")
+        id.and_then(|id| self.groups.get_mut(&id)).expect("a group is leased only while it is open")
     }
 
     pub(crate) fn drop_group(&mut self, id: GroupId, reason: DropReason, why: &str) {
@@ -421,11 +388,7 @@ fn check(settings: &Settings, record: &Record, open: &[OpenGroup]) -> Result<(),
         let recorded = record.tally.of(actor).open();
         let found = open.iter().filter(|g| g.kind.actor() == actor).count() as u64;
         if recorded != found {
-            return Err(RecoverError::Accounting {
-                actor,
-                recorded,
-                found,
-            });
+            return Err(RecoverError::Accounting { actor, recorded, found });
         }
     }
     Ok(())

@@ -39,10 +39,7 @@ impl Pool {
 
     /// The lease that an answer to such a call names; it is over now.
     pub fn answered(&mut self, id: LeaseId, call: Call) -> Result<Lease, Refusal> {
-        let known = self
-            .leases
-            .get(&id)
-            .is_some_and(|lease| lease.work.call() == call);
+        let known = self.leases.get(&id).is_some_and(|lease| lease.work.call() == call);
         let released = self.release(|lease| known && lease.id == id).pop();
         released.ok_or(Refusal::Late { lease: id, call })
     }
@@ -54,12 +51,7 @@ impl Pool {
 
     /// Ends the leases that meet the condition.
     pub fn release(&mut self, over: impl Fn(&Lease) -> bool) -> Vec<Lease> {
-        let ids: Vec<LeaseId> = self
-            .leases
-            .values()
-            .filter(|l| over(l))
-            .map(|l| l.id)
-            .collect();
+        let ids: Vec<LeaseId> = self.leases.values().filter(|l| over(l)).map(|l| l.id).collect();
         let released: Vec<Lease> = ids.iter().filter_map(|id| self.leases.remove(id)).collect();
         for lease in &released {
             if let Some(worker) = self.workers.get_mut(&lease.worker) {
@@ -72,11 +64,8 @@ impl Pool {
     /// The least loaded worker with a free slot. One to avoid is taken only if there is no other of
     /// the role, busy or not.
     pub fn pick(&self, role: Role, avoid: Option<&WorkerId>) -> Option<WorkerId> {
-        let mut fit: Vec<_> = self
-            .workers
-            .iter()
-            .filter(|(_, w)| w.role == role && w.slots > 0)
-            .collect();
+        let mut fit: Vec<_> =
+            self.workers.iter().filter(|(_, w)| w.role == role && w.slots > 0).collect();
         if fit.len() > 1 {
             fit.retain(|(id, _)| Some(*id) != avoid);
         }

@@ -19,11 +19,7 @@ impl PromptOrder {
             Actor::Policy => 0,
             Actor::Generator => 1,
         };
-        Self {
-            seed: Seed::new(run_seed, Stream::PromptOrder).child(set),
-            len,
-            epoch: None,
-        }
+        Self { seed: Seed::new(run_seed, Stream::PromptOrder).child(set), len, epoch: None }
     }
 
     /// The index of the `cursor`-th draw; the set must not be empty.
@@ -44,9 +40,8 @@ mod tests {
     #[test]
     fn each_epoch_draws_each_prompt_once_in_another_order() {
         let mut order = PromptOrder::new(1, Actor::Policy, 50);
-        let epochs: Vec<Vec<usize>> = (0..2)
-            .map(|e| (0..50).map(|c| order.index(e * 50 + c)).collect())
-            .collect();
+        let epochs: Vec<Vec<usize>> =
+            (0..2).map(|e| (0..50).map(|c| order.index(e * 50 + c)).collect()).collect();
         assert_ne!(epochs[0], epochs[1]);
         for mut epoch in epochs {
             epoch.sort_unstable();
@@ -61,9 +56,6 @@ mod tests {
         let backward: Vec<usize> = (0..30).rev().map(|c| order.index(c)).collect();
         assert!(forward.iter().eq(backward.iter().rev()));
         let mut anchors = PromptOrder::new(1, Actor::Generator, 7);
-        assert_ne!(
-            forward,
-            (0..30).map(|c| anchors.index(c)).collect::<Vec<_>>()
-        );
+        assert_ne!(forward, (0..30).map(|c| anchors.index(c)).collect::<Vec<_>>());
     }
 }

@@ -63,10 +63,7 @@ impl Record {
             cursors: PerActor::default(),
             next_group: GroupId(0),
             current: initial,
-            history: PerActor {
-                policy: vec![initial.policy],
-                generator: vec![initial.generator],
-            },
+            history: PerActor { policy: vec![initial.policy], generator: vec![initial.generator] },
             tally: PerActor::default(),
             skipped_steps: 0,
             audit: Some(AuditPoint {
@@ -165,10 +162,7 @@ impl fmt::Display for AuditPoint {
             AuditMoment::Start => f.write_str("the start"),
             AuditMoment::Within => write!(f, "step {step} of round {round}"),
             AuditMoment::PhaseEnd { trained } => {
-                write!(
-                    f,
-                    "step {step}, the end of round {round}'s {trained} training"
-                )
+                write!(f, "step {step}, the end of round {round}'s {trained} training")
             }
         }
     }

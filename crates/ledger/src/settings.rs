@@ -110,16 +110,8 @@ impl Settings {
         let trains = |phase| plan.iter().any(|p| p.phase == phase);
         let (generator, policy) = (trains(Phase::Evaluator), trains(Phase::Policy));
         let counts = [
-            (
-                "groups_per_step.policy",
-                self.groups_per_step.policy as u64,
-                policy,
-            ),
-            (
-                "groups_per_step.generator",
-                self.groups_per_step.generator as u64,
-                generator,
-            ),
+            ("groups_per_step.policy", self.groups_per_step.policy as u64, policy),
+            ("groups_per_step.generator", self.groups_per_step.generator as u64, generator),
             ("prompts", self.prompts as u64, policy),
             ("anchors", self.anchors as u64, generator),
             ("max_draws_per_step", self.max_draws_per_step as u64, true),
@@ -131,26 +123,12 @@ impl Settings {
         ];
         let reals = [
             ("anchor_weight", self.anchor_weight),
-            (
-                "normalization.policy.epsilon",
-                self.normalization.policy.epsilon,
-            ),
-            (
-                "normalization.generator.epsilon",
-                self.normalization.generator.epsilon,
-            ),
+            ("normalization.policy.epsilon", self.normalization.policy.epsilon),
+            ("normalization.generator.epsilon", self.normalization.generator.epsilon),
         ];
-        let zero = counts
-            .into_iter()
-            .filter(|&(_, value, used)| used && value == 0);
-        let unreal = reals
-            .into_iter()
-            .filter(|(_, value)| !(value.is_finite() && *value >= 0.0));
-        let zero = zero.map(|(key, ..)| Problem {
-            key,
-            found: "0".into(),
-            expected: "1 or more",
-        });
+        let zero = counts.into_iter().filter(|&(_, value, used)| used && value == 0);
+        let unreal = reals.into_iter().filter(|(_, value)| !(value.is_finite() && *value >= 0.0));
+        let zero = zero.map(|(key, ..)| Problem { key, found: "0".into(), expected: "1 or more" });
         let unreal = unreal.map(|(key, value)| Problem {
             key,
             found: value.to_string(),
@@ -194,35 +172,19 @@ mod tests {
     use crate::PolicySource::{Current, Initial};
 
     fn settings(schedule: Schedule, generator_steps: u64) -> Settings {
-        let normalization = Normalization {
-            std: true,
-            epsilon: 0.0,
-        };
+        let normalization = Normalization { std: true, epsilon: 0.0 };
         let lease = Millis(1);
         Settings {
             seed: 0,
             schedule,
             rounds: 2,
-            steps: PerActor {
-                policy: 5,
-                generator: generator_steps,
-            },
-            groups_per_step: PerActor {
-                policy: 8,
-                generator: 4,
-            },
+            steps: PerActor { policy: 5, generator: generator_steps },
+            groups_per_step: PerActor { policy: 8, generator: 4 },
             max_staleness: 0,
             max_draws_per_step: 1,
             max_attempts: 1,
-            lease: LeaseTimes {
-                rollout: lease,
-                evaluate: lease,
-                train: lease,
-            },
-            normalization: PerActor {
-                policy: normalization,
-                generator: normalization,
-            },
+            lease: LeaseTimes { rollout: lease, evaluate: lease, train: lease },
+            normalization: PerActor { policy: normalization, generator: normalization },
             anchor_weight: 1.0,
             prompts: 1,
             anchors: 1,
@@ -237,34 +199,14 @@ mod tests {
         let table = [
             (
                 Schedule::Fresh,
-                vec![
-                    e(1, Current, Group),
-                    p(1, Group),
-                    e(2, Current, Group),
-                    p(2, Group),
-                ],
+                vec![e(1, Current, Group), p(1, Group), e(2, Current, Group), p(2, Group)],
             ),
-            (
-                Schedule::Stale,
-                vec![e(1, Current, Group), p(1, Group), p(2, Group)],
-            ),
+            (Schedule::Stale, vec![e(1, Current, Group), p(1, Group), p(2, Group)]),
             (
                 Schedule::StaleBudget,
-                vec![
-                    e(1, Initial, Group),
-                    p(1, Group),
-                    e(2, Initial, Group),
-                    p(2, Group),
-                ],
+                vec![e(1, Initial, Group), p(1, Group), e(2, Initial, Group), p(2, Group)],
             ),
-            (
-                Schedule::Static,
-                vec![
-                    e(1, Current, PromptOnly),
-                    p(1, PromptOnly),
-                    p(2, PromptOnly),
-                ],
-            ),
+            (Schedule::Static, vec![e(1, Current, PromptOnly), p(1, PromptOnly), p(2, PromptOnly)]),
         ];
         for (schedule, expected) in table {
             let plan = settings(schedule, 3).plan();
@@ -285,15 +227,8 @@ mod tests {
     #[test]
     fn only_settings_that_decide_the_course_are_in_the_fingerprint() {
         let base = settings(Schedule::Fresh, 3);
-        let same = Settings {
-            max_attempts: 9,
-            audit_every: Some(1),
-            ..base.clone()
-        };
-        let other = Settings {
-            anchors: 2,
-            ..base.clone()
-        };
+        let same = Settings { max_attempts: 9, audit_every: Some(1), ..base.clone() };
+        let other = Settings { anchors: 2, ..base.clone() };
         assert_eq!(same.fingerprint(), base.fingerprint());
         assert_ne!(other.fingerprint(), base.fingerprint());
     }

@@ -58,11 +58,7 @@ impl Ledger {
         if self.step.is_some() {
             return false;
         }
-        let queued = self
-            .groups
-            .values()
-            .filter(|g| g.queued().is_some())
-            .count();
+        let queued = self.groups.values().filter(|g| g.queued().is_some()).count();
         let coming = self.groups.values().any(Group::in_flight);
         if queued >= phase.groups_per_step || (queued > 0 && !coming) {
             self.begin_step(phase);
@@ -85,20 +81,13 @@ impl Ledger {
     }
 
     fn demand_audit(&mut self, moment: AuditMoment, phase: PhasePlan) {
-        self.record.audit = Some(AuditPoint {
-            moment,
-            round: phase.round,
-            step: self.record.step,
-        });
+        self.record.audit = Some(AuditPoint { moment, round: phase.round, step: self.record.step });
         self.changes.record = true;
     }
 
     /// The one place where queued groups are found too old for the weights they would train.
     fn sweep(&mut self, phase: PhasePlan) {
-        let queued = self
-            .groups
-            .iter()
-            .filter_map(|(id, g)| Some((*id, g.queued()?)));
+        let queued = self.groups.iter().filter_map(|(id, g)| Some((*id, g.queued()?)));
         let ages = queued.map(|(id, sample)| (id, self.staleness_of(phase, sample.sampled_by)));
         let bound = self.settings.max_staleness as u64;
         let stale: Vec<(GroupId, u64)> = ages.filter(|&(_, age)| age > bound).collect();
@@ -148,17 +137,11 @@ impl Ledger {
 
     /// Takes the oldest queued groups for a step: by the version that sampled them, then by id.
     fn begin_step(&mut self, phase: PhasePlan) {
-        let queued = self
-            .groups
-            .iter()
-            .filter_map(|(id, g)| Some((g.queued()?.sampled_by, *id)));
+        let queued = self.groups.iter().filter_map(|(id, g)| Some((g.queued()?.sampled_by, *id)));
         let mut oldest: Vec<_> = queued.collect();
         oldest.sort_unstable();
         oldest.truncate(phase.groups_per_step);
-        self.staleness = oldest
-            .iter()
-            .map(|(by, _)| self.staleness_of(phase, *by))
-            .collect();
+        self.staleness = oldest.iter().map(|(by, _)| self.staleness_of(phase, *by)).collect();
         for (_, id) in &oldest {
             if let Some(group) = self.groups.get_mut(id)
                 && let Some(sample) = group.queued().cloned()
@@ -270,19 +253,10 @@ impl Ledger {
         };
         let lease = self.pool.grant(worker, grant);
         self.changes.actions.push(match work {
-            Work::Evaluate(group) => Action::Evaluate {
-                lease,
-                group,
-                kind,
-                prompt,
-                conditioning: phase.conditioning,
-            },
-            _ => Action::Rollout {
-                lease,
-                group: id,
-                kind,
-                prompt,
-            },
+            Work::Evaluate(group) => {
+                Action::Evaluate { lease, group, kind, prompt, conditioning: phase.conditioning }
+            }
+            _ => Action::Rollout { lease, group: id, kind, prompt },
         });
     }
 

@@ -24,24 +24,14 @@ fn main() {
     let decoder = Decoder::init(&config, Seed::new(1, Stream::Weights), &Device::flex());
     let prompt: Vec<u32> = (0..PROMPT as u32).collect();
     let seed = Seed::new(1, Stream::PolicyTokens);
-    let params = SamplingParams {
-        max_tokens: LENGTH,
-        ..SamplingParams::default()
-    };
-    let (one, two) = (
-        Compute::new(1).expect("a thread"),
-        Compute::new(2).expect("two threads"),
-    );
+    let params = SamplingParams { max_tokens: LENGTH, ..SamplingParams::default() };
+    let (one, two) = (Compute::new(1).expect("a thread"), Compute::new(2).expect("two threads"));
 
     let prepared = best(20, || one.map(vec![()], |()| drop(Sampler::new(&decoder))));
     println!("prepare sampler            {:8.3} ms", ms(prepared));
     let sampler = Sampler::new(&decoder);
     for batch in [1, 8, 16] {
-        let sample = |()| {
-            sampler
-                .sample(&prompt, batch, &params, seed)
-                .expect("a valid prompt")
-        };
+        let sample = |()| sampler.sample(&prompt, batch, &params, seed).expect("a valid prompt");
         let alone = best(20, || one.map(vec![()], sample));
         let both = best(20, || two.map(vec![(); 2], sample));
         println!(
@@ -52,9 +42,8 @@ fn main() {
         );
     }
 
-    let completions: Vec<Vec<u32>> = (0..8)
-        .map(|i| (0..LENGTH as u32).map(|t| 20 + i * 31 + t).collect())
-        .collect();
+    let completions: Vec<Vec<u32>> =
+        (0..8).map(|i| (0..LENGTH as u32).map(|t| 20 + i * 31 + t).collect()).collect();
     let row = Packed::group(&prompt, &completions).expect("a prompt");
     let targets = row.targets();
     let score =

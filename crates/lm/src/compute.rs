@@ -25,24 +25,16 @@ impl Compute {
     pub fn new(threads: usize) -> Result<Self, ThreadPoolBuildError> {
         let start = |i| {
             let name = move |_| format!("compute-{i}");
-            ThreadPoolBuilder::new()
-                .num_threads(1)
-                .thread_name(name)
-                .build()
+            ThreadPoolBuilder::new().num_threads(1).thread_name(name).build()
         };
-        Ok(Self {
-            threads: (0..threads.max(1)).map(start).collect::<Result<_, _>>()?,
-        })
+        Ok(Self { threads: (0..threads.max(1)).map(start).collect::<Result<_, _>>()? })
     }
 
     /// `f` of every item, in the items' order; a free thread takes the next item.
     ///
     /// Blocks until all are done. A panic of `f` is passed on.
     pub fn map<T: Send, R: Send>(&self, items: Vec<T>, f: impl Fn(T) -> R + Sync) -> Vec<R> {
-        let slots: Vec<_> = items
-            .into_iter()
-            .map(|item| Mutex::new((Some(item), None)))
-            .collect();
+        let slots: Vec<_> = items.into_iter().map(|item| Mutex::new((Some(item), None))).collect();
         let next = AtomicUsize::new(0);
         let work = || {
             while let Some(slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -58,9 +50,7 @@ impl Compute {
             }
         });
         let done = slots.into_iter().map(|slot| {
-            let (_, result) = slot
-                .into_inner()
-                .expect("a panic was passed on by the scope");
+            let (_, result) = slot.into_inner().expect("a panic was passed on by the scope");
             result.expect("every slot is visited before the scope ends")
         });
         done.collect()
@@ -87,8 +77,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "a scoped thread panicked")]
     fn a_panic_is_passed_on() {
-        Compute::new(2)
-            .unwrap()
-            .map(vec![1, 2], |i| assert_eq!(i, 1));
+        Compute::new(2).unwrap().map(vec![1, 2], |i| assert_eq!(i, 1));
     }
 }

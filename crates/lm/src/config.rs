@@ -91,8 +91,7 @@ impl ModelConfig {
     /// Width of a head.
     #[must_use]
     pub fn head_dim(&self) -> usize {
-        self.head_dim
-            .unwrap_or(self.hidden_size / self.num_attention_heads)
+        self.head_dim.unwrap_or(self.hidden_size / self.num_attention_heads)
     }
 
     /// Reads and checks the text of a `config.json`; `file` is named in errors.
@@ -100,10 +99,7 @@ impl ModelConfig {
     /// # Errors
     /// Text that is not JSON, a missing key or one of the wrong type, an impossible value.
     pub fn from_json(text: &str, file: &Path) -> Result<Self, ConfigError> {
-        let error = |problem: String| ConfigError {
-            file: file.display().to_string(),
-            problem,
-        };
+        let error = |problem: String| ConfigError { file: file.display().to_string(), problem };
         let mut raw: Value = serde_json::from_str(text).map_err(|e| error(e.to_string()))?;
         refuse_other_arithmetic(&raw).map_err(error)?;
         // transformers 5 moved the rotary base into a table of its own.
@@ -146,10 +142,7 @@ impl ModelConfig {
             }
         }
         self.check_heads()?;
-        for (key, value) in [
-            ("rms_norm_eps", self.rms_norm_eps),
-            ("rope_theta", self.rope_theta),
-        ] {
+        for (key, value) in [("rms_norm_eps", self.rms_norm_eps), ("rope_theta", self.rope_theta)] {
             if !(value > 0.0 && value.is_finite()) {
                 return Err(format!("{key} is {value}: expected a positive number"));
             }
@@ -161,9 +154,7 @@ impl ModelConfig {
         ] {
             if let Some(id) = id.filter(|&id| id as usize >= self.vocab_size) {
                 let vocab = self.vocab_size;
-                return Err(format!(
-                    "{key} is {id}: expected an id below vocab_size {vocab}"
-                ));
+                return Err(format!("{key} is {id}: expected an id below vocab_size {vocab}"));
             }
         }
         Ok(())
@@ -212,9 +203,7 @@ fn refuse_other_arithmetic(raw: &Value) -> Result<(), String> {
         let Some(table_value) = raw.get(table) else {
             continue;
         };
-        let kind = table_value
-            .get("rope_type")
-            .or_else(|| table_value.get("type"));
+        let kind = table_value.get("rope_type").or_else(|| table_value.get("type"));
         if let Some(kind) = kind.filter(|kind| *kind != "default") {
             return Err(format!("{table}.rope_type is {kind}: expected \"default\""));
         }
@@ -253,41 +242,13 @@ mod tests {
     #[test]
     fn impossible_values_name_file_key_and_expectation() {
         for (key, value, expected) in [
-            (
-                "hidden_size",
-                0.into(),
-                "m/config.json: hidden_size is 0: expected at least 1",
-            ),
-            (
-                "num_key_value_heads",
-                3.into(),
-                "expected a divisor of num_attention_heads 4",
-            ),
-            (
-                "head_dim",
-                31.into(),
-                "head_dim is 31: expected an even number",
-            ),
-            (
-                "eos_token_id",
-                600.into(),
-                "eos_token_id is 600: expected an id below vocab_size",
-            ),
-            (
-                "rms_norm_eps",
-                (-1.0).into(),
-                "rms_norm_eps is -1: expected a positive number",
-            ),
-            (
-                "model_type",
-                "gpt2".into(),
-                "expected [\"LlamaForCausalLM\"] with \"llama\"",
-            ),
-            (
-                "hidden_act",
-                "gelu".into(),
-                "hidden_act is \"gelu\": expected \"silu\"",
-            ),
+            ("hidden_size", 0.into(), "m/config.json: hidden_size is 0: expected at least 1"),
+            ("num_key_value_heads", 3.into(), "expected a divisor of num_attention_heads 4"),
+            ("head_dim", 31.into(), "head_dim is 31: expected an even number"),
+            ("eos_token_id", 600.into(), "eos_token_id is 600: expected an id below vocab_size"),
+            ("rms_norm_eps", (-1.0).into(), "rms_norm_eps is -1: expected a positive number"),
+            ("model_type", "gpt2".into(), "expected [\"LlamaForCausalLM\"] with \"llama\""),
+            ("hidden_act", "gelu".into(), "hidden_act is \"gelu\": expected \"silu\""),
             ("vocab_size", "many".into(), "m/config.json: invalid type"),
             (
                 "rope_scaling",
@@ -296,10 +257,7 @@ mod tests {
             ),
         ] {
             let error = read(|raw| raw[key] = value).unwrap_err();
-            assert!(
-                error.contains(expected),
-                "{error:?} should contain {expected:?}"
-            );
+            assert!(error.contains(expected), "{error:?} should contain {expected:?}");
         }
     }
 }

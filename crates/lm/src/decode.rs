@@ -47,13 +47,7 @@ impl<'a> Decoding<'a> {
         });
         let ahead: Vec<u32> = (length as u32..room as u32).collect();
         let turns = Turns::new(config, &ahead, &device);
-        let decoding = Self {
-            decoder,
-            caches,
-            filled: length,
-            prompt: length,
-            turns,
-        };
+        let decoding = Self { decoder, caches, filled: length, prompt: length, turns };
         (decoding, hidden.narrow(0, length - 1, 1))
     }
 
@@ -62,9 +56,7 @@ impl<'a> Decoding<'a> {
         let turns = self.turns.at(self.filled - self.prompt);
         let (caches, filled) = (&mut self.caches, self.filled);
         self.filled += 1;
-        self.decoder.hidden(tokens, &turns, |layer, heads| {
-            caches[layer].attend(heads, filled)
-        })
+        self.decoder.hidden(tokens, &turns, |layer, heads| caches[layer].attend(heads, filled))
     }
 
     /// Goes on with some of the rows only.
@@ -78,9 +70,7 @@ impl<'a> Decoding<'a> {
         let kept = indices(&rows, &self.decoder.device());
         for cache in &mut self.caches {
             cache.keys.inplace(|keys| keys.select(0, kept.clone()));
-            cache
-                .values
-                .inplace(|values| values.select(0, kept.clone()));
+            cache.values.inplace(|values| values.select(0, kept.clone()));
         }
     }
 }
@@ -95,10 +85,7 @@ impl Cache {
             let cache = Tensor::zeros([rows * kv, room, d], &x.device());
             cache.slice_assign(s![.., 0..length, ..], x.repeat(&[rows, 1, 1]))
         };
-        Self {
-            keys: repeated(&heads.key),
-            values: repeated(&heads.value),
-        }
+        Self { keys: repeated(&heads.key), values: repeated(&heads.value) }
     }
 
     /// Stores one token of each row after the `filled` before it and gives its contexts
@@ -109,16 +96,12 @@ impl Cache {
         let new = |x: Tensor<2>| x.reshape([slots, 1, d]);
         let here = s![.., filled..filled + 1, ..];
         // In place, as nothing else holds the cache between steps.
-        self.keys
-            .inplace(|keys| keys.slice_assign(here, new(heads.key)));
-        self.values
-            .inplace(|values| values.slice_assign(here, new(heads.value)));
+        self.keys.inplace(|keys| keys.slice_assign(here, new(heads.key)));
+        self.values.inplace(|values| values.slice_assign(here, new(heads.value)));
         let keys = self.keys.clone().narrow(1, 0, filled + 1).swap_dims(1, 2);
         let values = self.values.clone().narrow(1, 0, filled + 1);
         // Queries that share a key head are rows of one matrix.
         let query = heads.query.reshape([slots, rows * width / (slots * d), d]);
-        activation::softmax(query.matmul(keys), 2)
-            .matmul(values)
-            .reshape([rows, width])
+        activation::softmax(query.matmul(keys), 2).matmul(values).reshape([rows, width])
     }
 }

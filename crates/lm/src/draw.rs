@@ -19,13 +19,7 @@ pub struct SamplingParams {
 
 impl Default for SamplingParams {
     fn default() -> Self {
-        Self {
-            temperature: 1.0,
-            top_p: 1.0,
-            top_k: 0,
-            max_tokens: 64,
-            stop: Vec::new(),
-        }
+        Self { temperature: 1.0, top_p: 1.0, top_k: 0, max_tokens: 64, stop: Vec::new() }
     }
 }
 
@@ -34,26 +28,18 @@ impl SamplingParams {
     /// the most likely is taken, since a division by 0 has no distribution.
     #[must_use]
     pub fn scoring_temperature(&self) -> f64 {
-        if self.temperature == 0.0 {
-            1.0
-        } else {
-            self.temperature
-        }
+        if self.temperature == 0.0 { 1.0 } else { self.temperature }
     }
 
     /// The first parameter that is out of range and what was expected of it.
     pub(crate) fn problem(&self) -> Option<String> {
         if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
             let found = self.temperature;
-            return Some(format!(
-                "temperature is {found}: expected a number of at least 0"
-            ));
+            return Some(format!("temperature is {found}: expected a number of at least 0"));
         }
         if !(self.top_p > 0.0 && self.top_p <= 1.0) {
             let found = self.top_p;
-            return Some(format!(
-                "top_p is {found}: expected a number above 0 and at most 1"
-            ));
+            return Some(format!("top_p is {found}: expected a number above 0 and at most 1"));
         }
         (self.max_tokens == 0).then(|| "max_tokens is 0: expected at least 1".to_owned())
     }
@@ -78,10 +64,7 @@ pub(crate) fn draw(
         .filter(|&(id, _)| is_allowed(id))
         .map(|(id, &logit)| (id, f64::from(logit) / temperature))
         .collect();
-    let top = candidates
-        .iter()
-        .copied()
-        .reduce(|a, b| if b.1 > a.1 { b } else { a })?;
+    let top = candidates.iter().copied().reduce(|a, b| if b.1 > a.1 { b } else { a })?;
     for (_, score) in &mut candidates {
         *score = (*score - top.1).exp();
     }
@@ -131,9 +114,7 @@ mod tests {
     }
 
     fn draws(params: &SamplingParams, allowed: Option<&TokenSet>) -> Vec<(u32, f32)> {
-        (0..100)
-            .map(|i| draw(&logits(), allowed, params, f64::from(i) / 100.0).unwrap())
-            .collect()
+        (0..100).map(|i| draw(&logits(), allowed, params, f64::from(i) / 100.0).unwrap()).collect()
     }
 
     fn counts(draws: &[(u32, f32)]) -> [usize; 4] {
@@ -153,43 +134,21 @@ mod tests {
     fn a_mask_renormalises_and_truncation_does_not() {
         let odd = TokenSet::of(4, [1, 3]);
         let masked = draws(&SamplingParams::default(), Some(&odd));
-        assert!(
-            counts(&masked)
-                .iter()
-                .zip([0, 33, 0, 67])
-                .all(|(&n, m)| n.abs_diff(m) <= 1)
-        );
+        assert!(counts(&masked).iter().zip([0, 33, 0, 67]).all(|(&n, m)| n.abs_diff(m) <= 1));
         assert!((masked[0].1 - (1.0f32 / 3.0).ln()).abs() < 1e-6);
         for params in [
-            SamplingParams {
-                top_k: 2,
-                ..SamplingParams::default()
-            },
-            SamplingParams {
-                top_p: 0.7,
-                ..SamplingParams::default()
-            },
+            SamplingParams { top_k: 2, ..SamplingParams::default() },
+            SamplingParams { top_p: 0.7, ..SamplingParams::default() },
         ] {
             let cut = draws(&params, None);
-            assert!(
-                counts(&cut)
-                    .iter()
-                    .zip([0, 0, 43, 57])
-                    .all(|(&n, m)| n.abs_diff(m) <= 1)
-            );
-            assert!(
-                cut.iter()
-                    .any(|&(id, p)| id == 3 && (p - 0.4f32.ln()).abs() < 1e-6)
-            );
+            assert!(counts(&cut).iter().zip([0, 0, 43, 57]).all(|(&n, m)| n.abs_diff(m) <= 1));
+            assert!(cut.iter().any(|&(id, p)| id == 3 && (p - 0.4f32.ln()).abs() < 1e-6));
         }
     }
 
     #[test]
     fn temperature_sharpens_and_zero_takes_the_most_likely() {
-        let half = SamplingParams {
-            temperature: 0.5,
-            ..SamplingParams::default()
-        };
+        let half = SamplingParams { temperature: 0.5, ..SamplingParams::default() };
         // Squares 1, 4, 9, 16 of 30.
         assert!(
             counts(&draws(&half, None))
@@ -197,10 +156,7 @@ mod tests {
                 .zip([3, 13, 30, 54])
                 .all(|(&n, m)| n.abs_diff(m) <= 1)
         );
-        let greedy = SamplingParams {
-            temperature: 0.0,
-            ..SamplingParams::default()
-        };
+        let greedy = SamplingParams { temperature: 0.0, ..SamplingParams::default() };
         assert_eq!(counts(&draws(&greedy, None)), [0, 0, 0, 100]);
         assert!((draws(&greedy, None)[0].1 - 0.4f32.ln()).abs() < 1e-6);
     }
@@ -208,9 +164,6 @@ mod tests {
     #[test]
     fn nothing_allowed_is_nothing_drawn() {
         let params = SamplingParams::default();
-        assert_eq!(
-            draw(&logits(), Some(&TokenSet::empty(4)), &params, 0.5),
-            None
-        );
+        assert_eq!(draw(&logits(), Some(&TokenSet::empty(4)), &params, 0.5), None);
     }
 }

@@ -102,11 +102,7 @@ impl Lm {
         let tokenizer = Tokenizer::from_json(&read_text(&file)?, &file)?;
         let (tokens, vocab_size) = (tokenizer.vocab_size(), config.vocab_size);
         if tokens > vocab_size {
-            return Err(FolderError::Vocabulary {
-                file,
-                tokens,
-                vocab_size,
-            });
+            return Err(FolderError::Vocabulary { file, tokens, vocab_size });
         }
         let file = folder.join(WEIGHTS);
         let tensors = read_tensors(&file)?;
@@ -140,10 +136,7 @@ impl Lm {
 
     fn write(&self, folder: &Path, storage: Storage) -> Result<(), FolderError> {
         fs::create_dir_all(folder).map_err(io("create", folder))?;
-        write_file(
-            &folder.join(CONFIG),
-            self.decoder.config().to_json().as_bytes(),
-        )?;
+        write_file(&folder.join(CONFIG), self.decoder.config().to_json().as_bytes())?;
         write_file(&folder.join(TOKENIZER), self.tokenizer.to_json().as_bytes())?;
         let file = folder.join(WEIGHTS);
         let tensors = stored(self.decoder.export(), storage);
@@ -156,10 +149,7 @@ impl Lm {
         let bytes = views
             .collect::<Result<Vec<_>, _>>()
             .and_then(|views| safetensors::serialize(views, Some(made_by)))
-            .map_err(|e| FolderError::Weights {
-                file: file.clone(),
-                problem: e.to_string(),
-            })?;
+            .map_err(|e| FolderError::Weights { file: file.clone(), problem: e.to_string() })?;
         write_file(&file, &bytes)
     }
 }
@@ -170,57 +160,34 @@ fn read_text(path: &Path) -> Result<String, FolderError> {
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
     let write = |mut file: File| file.write_all(bytes).and_then(|()| file.sync_all());
-    File::create(path)
-        .and_then(write)
-        .map_err(io("write", path))
+    File::create(path).and_then(write).map_err(io("write", path))
 }
 
 fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> FolderError {
     let path = path.to_owned();
-    move |source| FolderError::Io {
-        action,
-        path,
-        source,
-    }
+    move |source| FolderError::Io { action, path, source }
 }
 
 /// Every tensor of a file, in f32.
 fn read_tensors(file: &Path) -> Result<Vec<NamedTensor>, FolderError> {
-    let problem = |problem| FolderError::Weights {
-        file: file.to_owned(),
-        problem,
-    };
+    let problem = |problem| FolderError::Weights { file: file.to_owned(), problem };
     let bytes = fs::read(file).map_err(io("read", file))?;
     let tensors = SafeTensors::deserialize(&bytes).map_err(|e| {
-        problem(format!(
-            "{e}: expected a whole safetensors file, found {} bytes",
-            bytes.len()
-        ))
+        problem(format!("{e}: expected a whole safetensors file, found {} bytes", bytes.len()))
     })?;
     let widen = |(name, view): (String, TensorView<'_>)| {
         let values: Vec<f32> = match view.dtype() {
             Dtype::F32 => chunks(view.data()).map(f32::from_le_bytes).collect(),
-            Dtype::F16 => chunks(view.data())
-                .map(|b| f16::from_le_bytes(b).to_f32())
-                .collect(),
-            Dtype::BF16 => chunks(view.data())
-                .map(|b| bf16::from_le_bytes(b).to_f32())
-                .collect(),
+            Dtype::F16 => chunks(view.data()).map(|b| f16::from_le_bytes(b).to_f32()).collect(),
+            Dtype::BF16 => chunks(view.data()).map(|b| bf16::from_le_bytes(b).to_f32()).collect(),
             other => {
                 return Err(problem(format!(
                     "tensor {name} is of type {other}: expected F32, F16 or BF16"
                 )));
             }
         };
-        let bytes: Vec<u8> = values
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect();
-        Ok(NamedTensor {
-            name,
-            shape: view.shape().to_vec(),
-            bytes: bytes.into(),
-        })
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Ok(NamedTensor { name, shape: view.shape().to_vec(), bytes: bytes.into() })
     };
     tensors.tensors().into_iter().map(widen).collect()
 }
@@ -229,20 +196,11 @@ fn read_tensors(file: &Path) -> Result<Vec<NamedTensor>, FolderError> {
 fn stored(tensors: Vec<NamedTensor>, storage: Storage) -> Vec<(NamedTensor, Dtype)> {
     let narrow = |bytes: &Bytes| {
         let halves = chunks(bytes).map(|value| f16::from_f32(f32::from_le_bytes(value)));
-        halves
-            .flat_map(f16::to_le_bytes)
-            .collect::<Vec<u8>>()
-            .into()
+        halves.flat_map(f16::to_le_bytes).collect::<Vec<u8>>().into()
     };
     let store = |tensor: NamedTensor| match storage {
         Storage::F32 => (tensor, Dtype::F32),
-        Storage::F16 => (
-            NamedTensor {
-                bytes: narrow(&tensor.bytes),
-                ..tensor
-            },
-            Dtype::F16,
-        ),
+        Storage::F16 => (NamedTensor { bytes: narrow(&tensor.bytes), ..tensor }, Dtype::F16),
     };
     tensors.into_iter().map(store).collect()
 }

@@ -35,10 +35,7 @@ pub struct Scoring<'a> {
 
 impl Default for Scoring<'_> {
     fn default() -> Self {
-        Self {
-            temperature: 1.0,
-            allowed: &[],
-        }
+        Self { temperature: 1.0, allowed: &[] }
     }
 }
 
@@ -52,9 +49,7 @@ pub fn scores(
     scoring: &Scoring<'_>,
 ) -> Tensor<2> {
     let device = decoder.device();
-    let hidden = decoder
-        .forward(row)
-        .select(0, indices(&targets.predictors, &device));
+    let hidden = decoder.forward(row).select(0, indices(&targets.predictors, &device));
     let mut logits = decoder.logits(hidden);
     if scoring.temperature != 1.0 {
         logits = logits / scoring.temperature;
@@ -86,22 +81,14 @@ fn chosen(tokens: &[u32], device: &Device) -> Tensor<2, Int> {
 
 fn forbidding(allowed: &[TokenSet], vocab: usize, device: &Device) -> Tensor<2> {
     let bias = |set: &TokenSet, id| {
-        if set.contains(id) {
-            0.0
-        } else {
-            f32::NEG_INFINITY
-        }
+        if set.contains(id) { 0.0 } else { f32::NEG_INFINITY }
     };
-    let rows = allowed
-        .iter()
-        .flat_map(|set| (0..vocab as u32).map(move |id| bias(set, id)));
+    let rows = allowed.iter().flat_map(|set| (0..vocab as u32).map(move |id| bias(set, id)));
     let data = TensorData::new(rows.collect::<Vec<f32>>(), [allowed.len(), vocab]);
     Tensor::from_data(data, device)
 }
 
 /// The values of a tensor, row by row.
 pub(crate) fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor
-        .try_into_vec_as::<f32>()
-        .expect("the models of this crate are f32")
+    tensor.try_into_vec_as::<f32>().expect("the models of this crate are f32")
 }

@@ -84,23 +84,14 @@ impl Decoder {
     /// `config` must have passed [`ModelConfig::check`].
     #[must_use]
     pub fn init(config: &ModelConfig, seed: Seed, device: &Device) -> Self {
-        let mut init = Init {
-            seed,
-            next: 0,
-            device,
-        };
+        let mut init = Init { seed, next: 0, device };
         let (d, f, c) = (config.hidden_size, config.intermediate_size, config);
-        let (q, kv) = (
-            c.num_attention_heads * c.head_dim(),
-            c.num_key_value_heads * c.head_dim(),
-        );
+        let (q, kv) = (c.num_attention_heads * c.head_dim(), c.num_key_value_heads * c.head_dim());
         let norm = || RmsNorm {
             weight: Param::from_tensor(Tensor::ones([d], device)),
             eps: config.rms_norm_eps,
         };
-        let embed_tokens = Embedding {
-            weight: init.matrix(c.vocab_size, d),
-        };
+        let embed_tokens = Embedding { weight: init.matrix(c.vocab_size, d) };
         let layers = (0..config.num_hidden_layers).map(|_| Layer {
             self_attn: Attention {
                 q_proj: init.linear(d, q),
@@ -118,16 +109,8 @@ impl Decoder {
         });
         let layers = layers.collect();
         let lm_head = (!config.tie_word_embeddings).then(|| init.linear(d, c.vocab_size));
-        let model = Backbone {
-            embed_tokens,
-            layers,
-            norm: norm(),
-        };
-        Self {
-            model,
-            lm_head,
-            config: config.clone(),
-        }
+        let model = Backbone { embed_tokens, layers, norm: norm() };
+        Self { model, lm_head, config: config.clone() }
     }
 
     /// The shape of the model.
@@ -202,8 +185,7 @@ impl Layer {
 impl Mlp {
     fn forward(&self, x: Tensor<2>) -> Tensor<2> {
         let gate = self.gate_proj.forward(x.clone());
-        self.down_proj
-            .forward(kernels::swiglu(gate, self.up_proj.forward(x)))
+        self.down_proj.forward(kernels::swiglu(gate, self.up_proj.forward(x)))
     }
 }
 
@@ -244,9 +226,7 @@ struct Init<'a> {
 
 impl Init<'_> {
     fn linear(&mut self, inputs: usize, outputs: usize) -> Linear {
-        Linear {
-            weight: self.matrix(inputs, outputs),
-        }
+        Linear { weight: self.matrix(inputs, outputs) }
     }
 
     /// Normal numbers by Box and Muller's transform, two from each pair of draws.

@@ -99,19 +99,11 @@ impl Packed {
     /// of a group, in order; of documents all but each one's first.
     #[must_use]
     pub fn targets(&self) -> Targets {
-        let prefix = self
-            .segments
-            .iter()
-            .take_while(|&&segment| segment == PREFIX)
-            .count();
+        let prefix = self.segments.iter().take_while(|&&segment| segment == PREFIX).count();
         let mut targets = Targets::default();
         for i in prefix..self.len() {
             let follows = i > prefix && self.segments[i - 1] == self.segments[i];
-            let predictor = if follows {
-                Some(i - 1)
-            } else {
-                prefix.checked_sub(1)
-            };
+            let predictor = if follows { Some(i - 1) } else { prefix.checked_sub(1) };
             if let Some(predictor) = predictor {
                 targets.predictors.push(predictor as u32);
                 targets.tokens.push(self.tokens[i]);
@@ -136,18 +128,13 @@ impl Packed {
     }
 
     fn empty() -> Self {
-        Self {
-            tokens: Vec::new(),
-            positions: Vec::new(),
-            segments: Vec::new(),
-        }
+        Self { tokens: Vec::new(), positions: Vec::new(), segments: Vec::new() }
     }
 
     fn push(&mut self, tokens: &[u32], start: u32, segment: u32) {
         self.tokens.extend_from_slice(tokens);
         self.positions.extend(start..start + tokens.len() as u32);
-        self.segments
-            .extend(std::iter::repeat_n(segment, tokens.len()));
+        self.segments.extend(std::iter::repeat_n(segment, tokens.len()));
     }
 }
 
@@ -179,21 +166,14 @@ mod tests {
     fn the_mask_opens_the_own_segment_and_the_prefix() {
         let row = Packed::group(&[7], &[vec![1, 2], vec![3]]).unwrap();
         let mask = row.mask(&Device::flex()).into_data();
-        let open: Vec<u8> = mask
-            .as_slice::<f32>()
-            .unwrap()
-            .iter()
-            .map(|&v| u8::from(v == 0.0))
-            .collect();
+        let open: Vec<u8> =
+            mask.as_slice::<f32>().unwrap().iter().map(|&v| u8::from(v == 0.0)).collect();
         assert_eq!(open, [1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 0, 0, 1]);
     }
 
     #[test]
     fn nothing_to_predict_from_is_an_error() {
         assert_eq!(Packed::group(&[], &[vec![1]]), Err(PackError::EmptyPrompt));
-        assert_eq!(
-            Packed::documents(&[vec![], vec![]]),
-            Err(PackError::NoTokens(2))
-        );
+        assert_eq!(Packed::documents(&[vec![], vec![]]), Err(PackError::NoTokens(2)));
     }
 }

@@ -42,10 +42,7 @@ impl Turns {
 
     /// The turns at the `index`-th of the positions alone, for any number of rows there.
     pub(crate) fn at(&self, index: usize) -> Self {
-        Self {
-            query: self.query.at(index),
-            key: self.key.at(index),
-        }
+        Self { query: self.query.at(index), key: self.key.at(index) }
     }
 }
 
@@ -57,11 +54,7 @@ impl Rope {
 
     fn at(&self, index: usize) -> Self {
         let row = |table: &Tensor<2>| table.clone().narrow(0, index, 1);
-        Self {
-            cos: row(&self.cos),
-            sin: row(&self.sin),
-            swap: self.swap.clone(),
-        }
+        Self { cos: row(&self.cos), sin: row(&self.sin), swap: self.swap.clone() }
     }
 
     fn new(
@@ -84,11 +77,7 @@ impl Rope {
         }
         let shape = [positions.len(), heads * 2 * half];
         let table = |values| Tensor::from_data(TensorData::new(values, shape), device);
-        Self {
-            cos: table(cos),
-            sin: table(sin),
-            swap: swap(half, device),
-        }
+        Self { cos: table(cos), sin: table(sin), swap: swap(half, device) }
     }
 }
 

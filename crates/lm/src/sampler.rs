@@ -172,9 +172,7 @@ impl Sampler {
             // After the prompt all completions continue the same row; later each has its own.
             let rows = logits.chunks_exact(vocab).cycle();
             for (&completion, row) in batch.iter().zip(rows) {
-                group[completion]
-                    .grow(row, params)
-                    .map_err(|stuck| stuck.of(completion))?;
+                group[completion].grow(row, params).map_err(|stuck| stuck.of(completion))?;
             }
             let is_open = |&row: &usize| group[batch[row]].finish.is_none();
             let open: Vec<usize> = (0..batch.len()).filter(is_open).collect();
@@ -189,10 +187,7 @@ impl Sampler {
             hidden = decoding.step(&batch.iter().map(|&i| group[i].last()).collect::<Vec<u32>>());
         }
         let temperature = params.scoring_temperature();
-        Ok(group
-            .into_iter()
-            .map(|growing| growing.done(temperature, vocab))
-            .collect())
+        Ok(group.into_iter().map(|growing| growing.done(temperature, vocab)).collect())
     }
 
     /// The tokens there is room for after `prompt`, which must be one the model can take.
@@ -202,11 +197,7 @@ impl Sampler {
         }
         let vocab = self.decoder.config().vocab_size;
         if let Some(position) = prompt.iter().position(|&id| id as usize >= vocab) {
-            return Err(SampleError::UnknownToken {
-                id: prompt[position],
-                position,
-                vocab,
-            });
+            return Err(SampleError::UnknownToken { id: prompt[position], position, vocab });
         }
         let (length, context) = (prompt.len(), self.decoder.config().max_position_embeddings);
         match context.checked_sub(length) {
@@ -235,14 +226,7 @@ enum Stuck {
 impl<'a, C: Constraint> Growing<'a, C> {
     fn new(constraint: &'a mut C, seed: Seed) -> Self {
         let (tokens, logprobs, allowed) = (Vec::new(), Vec::new(), Vec::new());
-        Self {
-            constraint,
-            seed,
-            tokens,
-            logprobs,
-            allowed,
-            finish: None,
-        }
+        Self { constraint, seed, tokens, logprobs, allowed, finish: None }
     }
 
     /// Appends a token drawn from `logits`; nothing happens to a finished completion.
@@ -269,10 +253,7 @@ impl<'a, C: Constraint> Growing<'a, C> {
     }
 
     fn last(&self) -> u32 {
-        *self
-            .tokens
-            .last()
-            .expect("every completion grows before the first step")
+        *self.tokens.last().expect("every completion grows before the first step")
     }
 
     fn done(self, temperature: f64, vocab: usize) -> Sampled {
@@ -283,11 +264,7 @@ impl<'a, C: Constraint> Growing<'a, C> {
             tokens: self.tokens,
             logprobs: self.logprobs,
             finish: self.finish.unwrap_or(Finish::Length),
-            allowed: if free {
-                Vec::new()
-            } else {
-                self.allowed.into_iter().map(set).collect()
-            },
+            allowed: if free { Vec::new() } else { self.allowed.into_iter().map(set).collect() },
             temperature,
         }
     }
@@ -296,14 +273,8 @@ impl<'a, C: Constraint> Growing<'a, C> {
 impl Stuck {
     fn of(self, completion: usize) -> SampleError {
         match self {
-            Self::DeadEnd(position) => SampleError::DeadEnd {
-                completion,
-                position,
-            },
-            Self::NotFinite(position) => SampleError::NotFinite {
-                completion,
-                position,
-            },
+            Self::DeadEnd(position) => SampleError::DeadEnd { completion, position },
+            Self::NotFinite(position) => SampleError::NotFinite { completion, position },
         }
     }
 }

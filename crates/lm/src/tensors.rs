@@ -71,11 +71,7 @@ impl Decoder {
     /// # Errors
     /// The first weight that is missing, unexpected or of another shape.
     pub fn import(&self, tensors: Vec<NamedTensor>) -> Result<Self, TensorError> {
-        let mut import = Import {
-            path: Path::default(),
-            left: tensors,
-            error: None,
-        };
+        let mut import = Import { path: Path::default(), left: tensors, error: None };
         let decoder = self.clone().map(&mut import);
         if let Some(error) = import.error {
             return Err(error);
@@ -112,11 +108,7 @@ impl Path {
 
     /// A parameter between memory's layout and Hugging Face's; its own inverse.
     fn flip<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
-        if self.linear.last() == Some(&true) {
-            tensor.transpose()
-        } else {
-            tensor
-        }
+        if self.linear.last() == Some(&true) { tensor.transpose() } else { tensor }
     }
 }
 
@@ -156,36 +148,18 @@ impl Import {
     /// The values that came for a weight of shape `expected`.
     fn take(&mut self, name: String, expected: Vec<usize>) -> Result<TensorData, TensorError> {
         let Some(at) = self.left.iter().position(|tensor| tensor.name == name) else {
-            return Err(TensorError::Missing {
-                name,
-                shape: expected,
-            });
+            return Err(TensorError::Missing { name, shape: expected });
         };
-        let NamedTensor {
-            shape: found,
-            bytes,
-            ..
-        } = self.left.swap_remove(at);
+        let NamedTensor { shape: found, bytes, .. } = self.left.swap_remove(at);
         if found != expected {
-            return Err(TensorError::Shape {
-                name,
-                expected,
-                found,
-            });
+            return Err(TensorError::Shape { name, expected, found });
         }
         let length = expected.iter().product::<usize>() * size_of::<f32>();
         if bytes.len() != length {
-            return Err(TensorError::Length {
-                name,
-                expected: length,
-                found: bytes.len(),
-            });
+            return Err(TensorError::Length { name, expected: length, found: bytes.len() });
         }
         let (values, _) = bytes.as_chunks::<4>();
-        let values: Vec<f32> = values
-            .iter()
-            .map(|&value| f32::from_le_bytes(value))
-            .collect();
+        let values: Vec<f32> = values.iter().map(|&value| f32::from_le_bytes(value)).collect();
         Ok(TensorData::new(values, expected))
     }
 }
@@ -200,10 +174,7 @@ impl ModuleMapper for Import {
             Ok(data) => param.map(|old| {
                 // A transposed view would be repacked by every product that reads it.
                 let device = old.device().without_autodiff();
-                let flipped = self
-                    .path
-                    .flip(Tensor::<D>::from_data(data, &device))
-                    .into_data();
+                let flipped = self.path.flip(Tensor::<D>::from_data(data, &device)).into_data();
                 Tensor::from_data(flipped, &old.device()).set_require_grad(old.is_require_grad())
             }),
             Err(error) => {

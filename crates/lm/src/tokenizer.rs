@@ -65,10 +65,7 @@ impl Tokenizer {
         let mut tokens = Vec::new();
         self.pipeline
             .encode_into(text, &options, &mut tokens)
-            .map_err(|e| TokenizerError::Encode {
-                length: text.len(),
-                problem: e.to_string(),
-            })?;
+            .map_err(|e| TokenizerError::Encode { length: text.len(), problem: e.to_string() })?;
         Ok(tokens.into_iter().map(|token| token.id()).collect())
     }
 
@@ -76,12 +73,8 @@ impl Tokenizer {
     /// U+FFFD.
     #[must_use]
     pub fn decode(&self, ids: &[u32]) -> String {
-        let bytes: Vec<u8> = ids
-            .iter()
-            .filter_map(|&id| self.bytes(id))
-            .flatten()
-            .copied()
-            .collect();
+        let bytes: Vec<u8> =
+            ids.iter().filter_map(|&id| self.bytes(id)).flatten().copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -129,10 +122,8 @@ impl Tokenizer {
     /// # Errors
     /// No JSON, no byte-level BPE, or a special token that plain text can spell.
     pub fn from_json(json: &str, file: &Path) -> Result<Self, TokenizerError> {
-        Self::parse(json).map_err(|problem| TokenizerError::File {
-            file: file.display().to_string(),
-            problem,
-        })
+        Self::parse(json)
+            .map_err(|problem| TokenizerError::File { file: file.display().to_string(), problem })
     }
 
     /// Learns a vocabulary of at most `vocab_size` tokens from `texts`: the special tokens first, in the
@@ -169,12 +160,7 @@ impl Tokenizer {
         let bytes = read_bytes(&file, &specials)?;
         tokenizers::canonicalize_value(&mut file).map_err(|e| e.to_string())?;
         let pipeline = tokenizers::from_json(&file.to_string()).map_err(|e| e.to_string())?;
-        let tokenizer = Self {
-            json: json.to_owned(),
-            pipeline,
-            specials,
-            bytes,
-        };
+        let tokenizer = Self { json: json.to_owned(), pipeline, specials, bytes };
         for special in tokenizer.specials.keys() {
             let ids = tokenizer.encode(special).map_err(|e| e.to_string())?;
             if ids.iter().any(|&id| tokenizer.bytes(id).is_none()) {
@@ -190,12 +176,7 @@ impl Tokenizer {
 
 impl std::fmt::Debug for Tokenizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Tokenizer({} tokens, {} special)",
-            self.vocab_size(),
-            self.specials.len()
-        )
+        write!(f, "Tokenizer({} tokens, {} special)", self.vocab_size(), self.specials.len())
     }
 }
 
@@ -254,29 +235,14 @@ fn learn<T: AsRef<str> + Sync>(
         .min_frequency(2)
         .show_progress(false)
         .initial_alphabet(BYTES_CHAR_LOOKUP.iter().copied().collect())
-        .special_tokens(
-            specials
-                .iter()
-                .map(|&name| AddedToken::from(name, true))
-                .collect(),
-        )
+        .special_tokens(specials.iter().map(|&name| AddedToken::from(name, true)).collect())
         .build();
     let untrained = cutter()?;
     trainer.feed(texts.iter(), |text| {
         let (mut scratch, mut spans) = (PreTokenizerScratch::default(), Vec::new());
-        untrained
-            .get_pre_tokenizer()
-            .pre_tokenize(text, &mut scratch, &mut spans)?;
-        let spell = |bytes: &str| {
-            bytes
-                .bytes()
-                .map(|b| BYTES_CHAR_LOOKUP[b as usize])
-                .collect()
-        };
-        Ok(spans
-            .iter()
-            .map(|span| spell(&text[span.range()]))
-            .collect())
+        untrained.get_pre_tokenizer().pre_tokenize(text, &mut scratch, &mut spans)?;
+        let spell = |bytes: &str| bytes.bytes().map(|b| BYTES_CHAR_LOOKUP[b as usize]).collect();
+        Ok(spans.iter().map(|span| spell(&text[span.range()])).collect())
     })?;
     let (vocab, merges, _) = trainer.train_vocab()?;
     Ok((vocab, merges))
@@ -284,26 +250,16 @@ fn learn<T: AsRef<str> + Sync>(
 
 /// A tokenizer without merges, for the way it cuts text into words.
 fn cutter() -> tokenizers::Result<PipelineTokenizer> {
-    let alphabet = BYTES_CHAR_LOOKUP
-        .iter()
-        .zip(0..)
-        .map(|(c, id)| (c.to_string(), id))
-        .collect();
-    tokenizers::from_json(&tokenizers::canonicalize_str(&layout(
-        &alphabet,
-        &Vec::new(),
-        &[],
-    ))?)
+    let alphabet = BYTES_CHAR_LOOKUP.iter().zip(0..).map(|(c, id)| (c.to_string(), id)).collect();
+    tokenizers::from_json(&tokenizers::canonicalize_str(&layout(&alphabet, &Vec::new(), &[]))?)
 }
 
 /// The file as Hugging Face's libraries read it: GPT-2's cuts, no normalisation, nothing added.
 fn layout(vocab: &Vocab, merges: &Merges, specials: &[&str]) -> String {
     let mut by_id: Vec<_> = vocab.iter().collect();
     by_id.sort_by_key(|&(_, id)| id);
-    let vocab: serde_json::Map<_, _> = by_id
-        .into_iter()
-        .map(|(token, &id)| (token.clone(), id.into()))
-        .collect();
+    let vocab: serde_json::Map<_, _> =
+        by_id.into_iter().map(|(token, &id)| (token.clone(), id.into())).collect();
     let added: Vec<Value> = (0u32..)
         .zip(specials)
         .map(|(id, name)| {
@@ -341,45 +297,28 @@ mod tests {
     const SPECIALS: [&str; 4] = ["<pad>", "<bos>", "<eos>", "</s>"];
 
     fn trained() -> Tokenizer {
-        let texts: Vec<String> = (0..50)
-            .map(|i| format!("the cat number {i} sat on the mat"))
-            .collect();
+        let texts: Vec<String> =
+            (0..50).map(|i| format!("the cat number {i} sat on the mat")).collect();
         Tokenizer::train(&texts, 300, &SPECIALS).unwrap()
     }
 
     #[test]
     fn text_round_trips_whatever_it_holds() {
         let tokenizer = trained();
-        for text in [
-            "the cat sat",
-            "",
-            "  \n\ttabs",
-            "naïve 漢字 🦀",
-            "\u{0}\u{7f}",
-            "<eos>",
-        ] {
+        for text in ["the cat sat", "", "  \n\ttabs", "naïve 漢字 🦀", "\u{0}\u{7f}", "<eos>"]
+        {
             let ids = tokenizer.encode(text).unwrap();
             assert_eq!(tokenizer.decode(&ids), text);
         }
-        assert!(
-            tokenizer.encode(" the").unwrap().len() == 1,
-            "merges should have been learnt"
-        );
+        assert!(tokenizer.encode(" the").unwrap().len() == 1, "merges should have been learnt");
     }
 
     #[test]
     fn special_tokens_in_text_are_plain_bytes() {
         let tokenizer = trained();
-        assert_eq!(
-            SPECIALS.map(|name| tokenizer.id(name)),
-            [Some(0), Some(1), Some(2), Some(3)]
-        );
+        assert_eq!(SPECIALS.map(|name| tokenizer.id(name)), [Some(0), Some(1), Some(2), Some(3)]);
         for name in SPECIALS {
-            for text in [
-                name.to_owned(),
-                format!("a{name}b {name}"),
-                format!("{name}{name}"),
-            ] {
+            for text in [name.to_owned(), format!("a{name}b {name}"), format!("{name}{name}")] {
                 let ids = tokenizer.encode(&text).unwrap();
                 assert!(ids.iter().all(|&id| id > 3), "{text:?} gave {ids:?}");
             }
@@ -392,10 +331,7 @@ mod tests {
         let (one, two) = (trained(), trained());
         assert!(one.to_json() == two.to_json());
         let back = Tokenizer::from_json(one.to_json(), Path::new("t.json")).unwrap();
-        assert_eq!(
-            back.encode("the mat").unwrap(),
-            one.encode("the mat").unwrap()
-        );
+        assert_eq!(back.encode("the mat").unwrap(), one.encode("the mat").unwrap());
         assert_eq!(back.vocab_size(), one.vocab_size());
         assert!(back.to_json() == one.to_json());
     }
@@ -409,29 +345,16 @@ mod tests {
         for (json, expected) in [
             ("{", "t.json: EOF while parsing"),
             ("{}", "t.json: model.vocab: expected a table"),
-            (
-                &spelled,
-                "t.json: plain text can spell the special token \"the\"",
-            ),
+            (&spelled, "t.json: plain text can spell the special token \"the\""),
         ] {
-            let error = Tokenizer::from_json(json, Path::new("t.json"))
-                .unwrap_err()
-                .to_string();
-            assert!(
-                error.contains(expected),
-                "{error:?} should contain {expected:?}"
-            );
+            let error = Tokenizer::from_json(json, Path::new("t.json")).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error:?} should contain {expected:?}");
         }
     }
 
     #[test]
     fn a_vocabulary_needs_room_for_every_byte() {
         let error = Tokenizer::train(&["a"], 258, &["<pad>", "<bos>", "<eos>"]).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("has 258 tokens, expected at least 259"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("has 258 tokens, expected at least 259"), "{error}");
     }
 }

@@ -28,31 +28,19 @@ fn model() -> Lm {
 fn a_model_reads_back_as_it_was_written() {
     let folder = tempfile::tempdir().unwrap();
     let model = model();
-    model
-        .save(&folder.path().join("full"), Storage::F32)
-        .unwrap();
-    model
-        .save(&folder.path().join("half"), Storage::F16)
-        .unwrap();
+    model.save(&folder.path().join("full"), Storage::F32).unwrap();
+    model.save(&folder.path().join("half"), Storage::F16).unwrap();
     let full = Lm::load(&folder.path().join("full")).unwrap();
     assert_eq!(full.decoder.export(), model.decoder.export());
     assert_eq!(full.decoder.config(), model.decoder.config());
     assert_eq!(full.tokenizer.to_json(), model.tokenizer.to_json());
     let half = Lm::load(&folder.path().join("half")).unwrap();
     let ids = half.tokenizer.encode("the cat").unwrap();
-    let (a, b) = (
-        logprobs(&half.decoder, &ids).unwrap(),
-        logprobs(&full.decoder, &ids).unwrap(),
-    );
-    assert!(
-        a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-3),
-        "{a:?} {b:?}"
-    );
+    let (a, b) = (logprobs(&half.decoder, &ids).unwrap(), logprobs(&full.decoder, &ids).unwrap());
+    assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-3), "{a:?} {b:?}");
     assert_ne!(half.decoder.export(), full.decoder.export());
     let size = |name: &str| {
-        fs::metadata(folder.path().join(name).join("model.safetensors"))
-            .unwrap()
-            .len()
+        fs::metadata(folder.path().join(name).join("model.safetensors")).unwrap().len()
     };
     assert!(size("half") < size("full") * 6 / 10);
     let names = fs::read_dir(folder.path()).unwrap().count();
@@ -66,10 +54,7 @@ fn a_folder_is_written_once() {
     model().save(&place, Storage::F32).unwrap();
     let before = fs::read(place.join("model.safetensors")).unwrap();
     let error = model().save(&place, Storage::F16).unwrap_err().to_string();
-    assert!(
-        error.ends_with("m: it exists already, expected a new name"),
-        "{error}"
-    );
+    assert!(error.ends_with("m: it exists already, expected a new name"), "{error}");
     assert_eq!(fs::read(place.join("model.safetensors")).unwrap(), before);
 }
 
@@ -77,11 +62,7 @@ fn a_folder_is_written_once() {
 fn rewrite(folder: &Path, change: impl Fn(&mut HashMap<String, TensorView<'_>>)) {
     let file = folder.join("model.safetensors");
     let bytes = fs::read(&file).unwrap();
-    let mut tensors = SafeTensors::deserialize(&bytes)
-        .unwrap()
-        .tensors()
-        .into_iter()
-        .collect();
+    let mut tensors = SafeTensors::deserialize(&bytes).unwrap().tensors().into_iter().collect();
     change(&mut tensors);
     fs::write(&file, safetensors::serialize(tensors, None).unwrap()).unwrap();
 }
@@ -125,26 +106,12 @@ fn damage_is_named_in_one_line() {
             "model.safetensors: tensor extra.weight is not expected: the model has no such weight",
         ),
         (
-            |folder| {
-                replace(
-                    folder,
-                    "config.json",
-                    "\"vocab_size\": 264",
-                    "\"vocab_size\": 270",
-                )
-            },
+            |folder| replace(folder, "config.json", "\"vocab_size\": 264", "\"vocab_size\": 270"),
             "model.safetensors: tensor model.embed_tokens.weight has shape [264, 16]: expected \
              [270, 16]",
         ),
         (
-            |folder| {
-                replace(
-                    folder,
-                    "config.json",
-                    "\"vocab_size\": 264",
-                    "\"vocab_size\": 250",
-                )
-            },
+            |folder| replace(folder, "config.json", "\"vocab_size\": 264", "\"vocab_size\": 250"),
             "tokenizer.json: the tokenizer has 260 tokens: expected at most vocab_size 250",
         ),
         (
@@ -166,10 +133,7 @@ fn damage_is_named_in_one_line() {
         model().save(&place, Storage::F32).unwrap();
         damage(&place);
         let error = Lm::load(&place).unwrap_err().to_string();
-        assert!(
-            error.contains(expected),
-            "{error:?} should contain {expected:?}"
-        );
+        assert!(error.contains(expected), "{error:?} should contain {expected:?}");
         assert!(!error.contains('\n'), "{error:?} should be one line");
     }
 }

@@ -20,15 +20,8 @@ use rl::{Seed, Stream};
 #[track_caller]
 fn assert_close(found: &[f32], expected: &[f32], tolerance: f32) {
     assert_eq!(found.len(), expected.len());
-    let worst = found
-        .iter()
-        .zip(expected)
-        .map(|(a, b)| (a - b).abs())
-        .fold(0.0, f32::max);
-    assert!(
-        worst <= tolerance,
-        "differs by {worst}, expected at most {tolerance}"
-    );
+    let worst = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(worst <= tolerance, "differs by {worst}, expected at most {tolerance}");
 }
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
@@ -44,21 +37,11 @@ fn random_decoder(kv_heads: usize) -> Decoder {
         if tensor.shape.len() == 1 {
             return tensor;
         }
-        let values = tensor
-            .bytes
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|&v| f32::from_le_bytes(v) * 10.0);
-        tensor.bytes = values
-            .flat_map(f32::to_le_bytes)
-            .collect::<Vec<u8>>()
-            .into();
+        let values = tensor.bytes.as_chunks::<4>().0.iter().map(|&v| f32::from_le_bytes(v) * 10.0);
+        tensor.bytes = values.flat_map(f32::to_le_bytes).collect::<Vec<u8>>().into();
         tensor
     };
-    decoder
-        .import(decoder.export().into_iter().map(louder).collect())
-        .unwrap()
+    decoder.import(decoder.export().into_iter().map(louder).collect()).unwrap()
 }
 
 #[test]
@@ -78,12 +61,7 @@ fn logprobs_of_a_packed_group_are_those_of_transformers() {
         let reference = Reference::open(name);
         let prompt = &reference.ids("prompt", 5)[0];
         let row = Packed::group(prompt, &reference.ids("completions", 6)).unwrap();
-        let found = token_logprobs(
-            &reference.decoder(),
-            &row,
-            &row.targets(),
-            &Scoring::default(),
-        );
+        let found = token_logprobs(&reference.decoder(), &row, &row.targets(), &Scoring::default());
         assert_close(&values(found), &reference.floats("logprobs"), 1e-5);
     }
 }
@@ -92,11 +70,8 @@ fn logprobs_of_a_packed_group_are_those_of_transformers() {
 fn greedy_tokens_are_those_of_transformers() {
     for name in ["tied", "untied"] {
         let reference = Reference::open(name);
-        let params = SamplingParams {
-            temperature: 0.0,
-            max_tokens: 12,
-            ..SamplingParams::default()
-        };
+        let params =
+            SamplingParams { temperature: 0.0, max_tokens: 12, ..SamplingParams::default() };
         let prompt = &reference.ids("prompt", 5)[0];
         let group = Sampler::new(&reference.decoder())
             .sample(prompt, 3, &params, Seed::new(0, Stream::PolicyTokens))
@@ -114,19 +89,12 @@ fn a_packed_group_is_each_of_its_texts_alone() {
         let prompt = [3, 1, 4, 1, 5];
         let completions = [vec![9, 2, 6], vec![], vec![5], vec![3, 5, 8, 9, 7]];
         let row = Packed::group(&prompt, &completions).unwrap();
-        let packed = values(token_logprobs(
-            &decoder,
-            &row,
-            &row.targets(),
-            &Scoring::default(),
-        ));
+        let packed = values(token_logprobs(&decoder, &row, &row.targets(), &Scoring::default()));
         let alone: Vec<f32> = completions
             .iter()
             .flat_map(|completion| {
                 let text = [prompt.as_slice(), completion].concat();
-                logprobs(&decoder, &text)
-                    .unwrap()
-                    .split_off(prompt.len() - 1)
+                logprobs(&decoder, &text).unwrap().split_off(prompt.len() - 1)
             })
             .collect();
         assert_close(&packed, &alone, 1e-5);
@@ -152,13 +120,7 @@ fn weights_travel_with_their_names() {
     let decoder = Reference::open("untied").decoder();
     let sent = decoder.export();
     let names: Vec<&str> = sent.iter().map(|tensor| tensor.name.as_str()).collect();
-    assert_eq!(
-        names[..2],
-        [
-            "model.embed_tokens.weight",
-            "model.layers.0.self_attn.q_proj.weight"
-        ]
-    );
+    assert_eq!(names[..2], ["model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight"]);
     assert_eq!((names.len(), names[20]), (21, "lm_head.weight"));
     assert_eq!(sent[1].shape, [32, 16]);
     assert_eq!(decoder.import(sent.clone()).unwrap().export(), sent);
@@ -198,19 +160,12 @@ struct Largest<'a> {
 
 impl ModuleVisitor for Largest<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let gradient = param
-            .val()
-            .grad(self.gradients)
-            .expect("every weight has a gradient");
+        let gradient = param.val().grad(self.gradients).expect("every weight has a gradient");
         // Transposed to the layout of exported weights, in which matrices are [out, in].
-        let gradient = if D == 2 && !self.found.is_empty() {
-            gradient.transpose()
-        } else {
-            gradient
-        };
+        let gradient =
+            if D == 2 && !self.found.is_empty() { gradient.transpose() } else { gradient };
         let gradient = values(gradient).into_iter().enumerate();
-        self.found
-            .extend(gradient.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())));
+        self.found.extend(gradient.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())));
     }
 }
 
@@ -223,10 +178,7 @@ fn gradients_are_the_slopes_of_the_logprob_sum() {
     };
     let training = decoder.clone().train();
     let gradients = sum(&training).backward();
-    let mut largest = Largest {
-        gradients: &gradients,
-        found: Vec::new(),
-    };
+    let mut largest = Largest { gradients: &gradients, found: Vec::new() };
     training.visit(&mut largest);
     let weights = decoder.export();
     assert_eq!(largest.found.len(), weights.len());

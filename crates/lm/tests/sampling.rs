@@ -42,10 +42,7 @@ struct Alternate(Option<u32>);
 impl Constraint for Alternate {
     fn allowed(&mut self) -> Option<TokenSet> {
         let last = self.0?;
-        Some(TokenSet::of(
-            VOCAB,
-            (0..VOCAB as u32).filter(|id| id % 2 != last % 2),
-        ))
+        Some(TokenSet::of(VOCAB, (0..VOCAB as u32).filter(|id| id % 2 != last % 2)))
     }
 
     fn advance(&mut self, token: u32) {
@@ -65,25 +62,14 @@ impl Constraint for Shut {
 }
 
 fn check_against_learner(group: &[Sampled]) {
-    let completions: Vec<&[u32]> = group
-        .iter()
-        .map(|sampled| sampled.tokens.as_slice())
-        .collect();
+    let completions: Vec<&[u32]> = group.iter().map(|sampled| sampled.tokens.as_slice()).collect();
     let row = Packed::group(&PROMPT, &completions).unwrap();
-    let allowed: Vec<TokenSet> = group
-        .iter()
-        .flat_map(|sampled| sampled.allowed.iter().cloned())
-        .collect();
-    let scoring = Scoring {
-        temperature: group[0].temperature,
-        allowed: &allowed,
-    };
+    let allowed: Vec<TokenSet> =
+        group.iter().flat_map(|sampled| sampled.allowed.iter().cloned()).collect();
+    let scoring = Scoring { temperature: group[0].temperature, allowed: &allowed };
     let learner = token_logprobs(&decoder(), &row, &row.targets(), &scoring);
     let learner = learner.try_into_vec_as::<f32>().unwrap();
-    let sampler: Vec<f32> = group
-        .iter()
-        .flat_map(|s| s.logprobs.iter().copied())
-        .collect();
+    let sampler: Vec<f32> = group.iter().flat_map(|s| s.logprobs.iter().copied()).collect();
     assert_eq!(learner.len(), sampler.len());
     for (a, b) in learner.iter().zip(&sampler) {
         assert!((a - b).abs() < 1e-4, "learner {a} sampler {b}");
@@ -95,15 +81,8 @@ fn logprobs_are_those_the_learner_computes() {
     let sampler = Sampler::new(&decoder());
     for params in [
         params(),
-        SamplingParams {
-            temperature: 0.0,
-            ..params()
-        },
-        SamplingParams {
-            top_p: 0.8,
-            top_k: 30,
-            ..params()
-        },
+        SamplingParams { temperature: 0.0, ..params() },
+        SamplingParams { top_p: 0.8, top_k: 30, ..params() },
     ] {
         let group = sampler.sample(&PROMPT, 8, &params, seed()).unwrap();
         assert!(group.iter().all(|sampled| sampled.allowed.is_empty()));
@@ -113,9 +92,7 @@ fn logprobs_are_those_the_learner_computes() {
 
 #[test]
 fn a_group_ends_at_different_lengths() {
-    let group = Sampler::new(&decoder())
-        .sample(&PROMPT, 16, &params(), seed())
-        .unwrap();
+    let group = Sampler::new(&decoder()).sample(&PROMPT, 16, &params(), seed()).unwrap();
     let mut lengths: Vec<usize> = group.iter().map(|sampled| sampled.tokens.len()).collect();
     for sampled in &group {
         let stop = sampled.tokens.iter().position(|token| *token < 6);
@@ -127,34 +104,18 @@ fn a_group_ends_at_different_lengths() {
     }
     lengths.sort_unstable();
     lengths.dedup();
-    assert!(
-        lengths.len() > 3,
-        "rows should leave the batch at different times: {lengths:?}"
-    );
+    assert!(lengths.len() > 3, "rows should leave the batch at different times: {lengths:?}");
 }
 
 #[test]
 fn a_grammar_is_kept_and_its_masks_come_back() {
     let sampler = Sampler::new(&decoder());
     let mut constraints = vec![Alternate::default(); 5];
-    let group = sampler
-        .sample_constrained(&PROMPT, &params(), seed(), &mut constraints)
-        .unwrap();
+    let group = sampler.sample_constrained(&PROMPT, &params(), seed(), &mut constraints).unwrap();
     for sampled in &group {
         assert_eq!(sampled.allowed.len(), sampled.tokens.len());
-        assert!(
-            sampled
-                .tokens
-                .iter()
-                .zip(&sampled.allowed)
-                .all(|(&t, set)| set.contains(t))
-        );
-        assert!(
-            sampled
-                .tokens
-                .windows(2)
-                .all(|pair| pair[0] % 2 != pair[1] % 2)
-        );
+        assert!(sampled.tokens.iter().zip(&sampled.allowed).all(|(&t, set)| set.contains(t)));
+        assert!(sampled.tokens.windows(2).all(|pair| pair[0] % 2 != pair[1] % 2));
     }
     check_against_learner(&group);
 }
@@ -165,14 +126,8 @@ fn only_the_seed_decides() {
     let sample = |seed| sampler.sample(&PROMPT, 8, &params(), seed).unwrap();
     assert_eq!(sample(seed()), sample(seed()));
     assert_ne!(sample(seed()), sample(seed().child(1)));
-    let tokens: Vec<_> = sample(seed())
-        .into_iter()
-        .map(|sampled| sampled.tokens)
-        .collect();
-    assert!(
-        tokens.iter().any(|other| *other != tokens[0]),
-        "rollouts draw their own numbers"
-    );
+    let tokens: Vec<_> = sample(seed()).into_iter().map(|sampled| sampled.tokens).collect();
+    assert!(tokens.iter().any(|other| *other != tokens[0]), "rollouts draw their own numbers");
 }
 
 #[test]
@@ -181,9 +136,7 @@ fn the_number_of_threads_does_not_matter() {
     let sample = |threads| {
         let groups = (0..6).collect();
         Compute::new(threads).unwrap().map(groups, |group| {
-            sampler
-                .sample(&PROMPT, 4, &params(), seed().child(group))
-                .unwrap()
+            sampler.sample(&PROMPT, 4, &params(), seed().child(group)).unwrap()
         })
     };
     let one = sample(1);
@@ -193,19 +146,10 @@ fn the_number_of_threads_does_not_matter() {
 
 #[test]
 fn the_context_ends_a_completion() {
-    let params = SamplingParams {
-        max_tokens: 100,
-        stop: Vec::new(),
-        ..params()
-    };
-    let group = Sampler::new(&decoder())
-        .sample(&PROMPT, 2, &params, seed())
-        .unwrap();
+    let params = SamplingParams { max_tokens: 100, stop: Vec::new(), ..params() };
+    let group = Sampler::new(&decoder()).sample(&PROMPT, 2, &params, seed()).unwrap();
     for sampled in &group {
-        assert_eq!(
-            (sampled.tokens.len(), sampled.finish),
-            (40 - PROMPT.len(), Finish::Length)
-        );
+        assert_eq!((sampled.tokens.len(), sampled.finish), (40 - PROMPT.len(), Finish::Length));
     }
     check_against_learner(&group);
 }
@@ -232,26 +176,17 @@ fn what_cannot_be_sampled_says_why() {
         ),
         (
             &PROMPT,
-            SamplingParams {
-                temperature: -1.0,
-                ..params()
-            },
+            SamplingParams { temperature: -1.0, ..params() },
             "cannot sample: temperature is -1: expected a number of at least 0",
         ),
         (
             &PROMPT,
-            SamplingParams {
-                top_p: 0.0,
-                ..params()
-            },
+            SamplingParams { top_p: 0.0, ..params() },
             "cannot sample: top_p is 0: expected a number above 0 and at most 1",
         ),
         (
             &PROMPT,
-            SamplingParams {
-                max_tokens: 0,
-                ..params()
-            },
+            SamplingParams { max_tokens: 0, ..params() },
             "cannot sample: max_tokens is 0: expected at least 1",
         ),
     ] {
@@ -260,13 +195,7 @@ fn what_cannot_be_sampled_says_why() {
     }
     assert_eq!(
         sampler.sample_constrained(&PROMPT, &params(), seed(), &mut [Shut]),
-        Err(SampleError::DeadEnd {
-            completion: 0,
-            position: 0
-        })
+        Err(SampleError::DeadEnd { completion: 0, position: 0 })
     );
-    assert_eq!(
-        sampler.sample(&PROMPT, 0, &params(), seed()),
-        Ok(Vec::new())
-    );
+    assert_eq!(sampler.sample(&PROMPT, 0, &params(), seed()), Ok(Vec::new()));
 }

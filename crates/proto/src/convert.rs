@@ -19,11 +19,7 @@ pub struct Malformed {
 impl Malformed {
     /// `field` does not hold what was `expected`.
     pub fn new(field: &'static str, expected: &'static str, found: impl ToString) -> Self {
-        Self {
-            field,
-            expected,
-            found: found.to_string(),
-        }
+        Self { field, expected, found: found.to_string() }
     }
 
     /// `field` is absent.
@@ -63,11 +59,7 @@ impl TryFrom<pb::WeightRef> for WeightRef {
             }
         };
         let version = WeightVersion(weights.version);
-        Ok(Self {
-            actor,
-            version,
-            digest: digest(&weights.digest)?,
-        })
+        Ok(Self { actor, version, digest: digest(&weights.digest)? })
     }
 }
 
@@ -87,11 +79,7 @@ impl From<Rollout> for pb::Rollout {
         Self {
             tokens: rollout.tokens,
             logprobs: rollout.logprobs,
-            allowed: rollout
-                .allowed
-                .iter()
-                .map(|set| set.as_bytes().to_vec())
-                .collect(),
+            allowed: rollout.allowed.iter().map(|set| set.as_bytes().to_vec()).collect(),
             text: rollout.text,
             finish: match rollout.finish {
                 Finish::Stop => pb::Finish::Stop,
@@ -116,28 +104,16 @@ impl TryFrom<pb::Rollout> for Rollout {
         let n = rollout.tokens.len();
         if rollout.logprobs.len() != n {
             let found = rollout.logprobs.len();
-            return Err(Malformed::new(
-                "rollout.logprobs",
-                "one for each token",
-                found,
-            ));
+            return Err(Malformed::new("rollout.logprobs", "one for each token", found));
         }
         if !(rollout.allowed.is_empty() || rollout.allowed.len() == n) {
             let found = rollout.allowed.len();
-            return Err(Malformed::new(
-                "rollout.allowed",
-                "none or one for each token",
-                found,
-            ));
+            return Err(Malformed::new("rollout.allowed", "none or one for each token", found));
         }
         Ok(Self {
             tokens: rollout.tokens,
             logprobs: rollout.logprobs,
-            allowed: rollout
-                .allowed
-                .into_iter()
-                .map(TokenSet::from_bytes)
-                .collect(),
+            allowed: rollout.allowed.into_iter().map(TokenSet::from_bytes).collect(),
             text: rollout.text,
             finish,
             version: WeightVersion(rollout.version),
@@ -170,11 +146,7 @@ impl TryFrom<pb::TrainGroup> for TrainGroup {
     fn try_from(group: pb::TrainGroup) -> Result<Self, Malformed> {
         if group.advantages.len() != group.rollouts.len() {
             let found = group.advantages.len();
-            return Err(Malformed::new(
-                "group.advantages",
-                "one for each rollout",
-                found,
-            ));
+            return Err(Malformed::new("group.advantages", "one for each rollout", found));
         }
         if let Some(bad) = group.advantages.iter().find(|a| !a.is_finite()) {
             return Err(Malformed::new("group.advantages", "finite numbers", bad));
@@ -223,10 +195,7 @@ pub fn judged_rubric(rubric_json: String, verdicts: &[Vec<Verdict>]) -> pb::Judg
     let row = |row: &Vec<Verdict>| pb::VerdictRow {
         verdicts: row.iter().map(|&v| pb::Verdict::from(v).into()).collect(),
     };
-    pb::JudgedRubric {
-        rubric: rubric_json,
-        rows: verdicts.iter().map(row).collect(),
-    }
+    pb::JudgedRubric { rubric: rubric_json, rows: verdicts.iter().map(row).collect() }
 }
 
 /// The verdicts (items x completions) of a judged rubric from the wire.
@@ -238,17 +207,9 @@ pub fn verdicts(
     rubric: &Rubric,
 ) -> Result<Vec<Vec<Verdict>>, Malformed> {
     if judged.rows.len() != rubric.items.len() {
-        return Err(Malformed::new(
-            "judged.rows",
-            "one for each item",
-            judged.rows.len(),
-        ));
+        return Err(Malformed::new("judged.rows", "one for each item", judged.rows.len()));
     }
-    judged
-        .rows
-        .iter()
-        .map(|row| row.verdicts().map(Verdict::try_from).collect())
-        .collect()
+    judged.rows.iter().map(|row| row.verdicts().map(Verdict::try_from).collect()).collect()
 }
 
 #[cfg(test)]
@@ -277,24 +238,14 @@ mod tests {
             advantages: vec![1.0, -1.0],
             temperature: 0.9,
         };
-        assert_eq!(
-            TrainGroup::try_from(pb::TrainGroup::from(group.clone())),
-            Ok(group)
-        );
+        assert_eq!(TrainGroup::try_from(pb::TrainGroup::from(group.clone())), Ok(group));
     }
 
     #[test]
     fn weight_refs_survive_the_wire() {
         for actor in [Actor::Policy, Actor::Generator] {
-            let weights = WeightRef {
-                actor,
-                version: WeightVersion(9),
-                digest: Digest([7; 32]),
-            };
-            assert_eq!(
-                WeightRef::try_from(pb::WeightRef::from(weights)),
-                Ok(weights)
-            );
+            let weights = WeightRef { actor, version: WeightVersion(9), digest: Digest([7; 32]) };
+            assert_eq!(WeightRef::try_from(pb::WeightRef::from(weights)), Ok(weights));
         }
     }
 
@@ -311,10 +262,7 @@ mod tests {
         mask.allowed.pop();
         assert!(Rollout::try_from(mask).is_err());
         assert!(WeightRef::try_from(pb::WeightRef::default()).is_err());
-        let mut group = pb::TrainGroup {
-            advantages: vec![f32::NAN],
-            ..Default::default()
-        };
+        let mut group = pb::TrainGroup { advantages: vec![f32::NAN], ..Default::default() };
         assert!(TrainGroup::try_from(group.clone()).is_err());
         group.rollouts.push(rollout().into());
         assert!(TrainGroup::try_from(group).is_err());

@@ -13,6 +13,7 @@ pub mod status;
 #[allow(missing_docs, reason = "documented in proto/; generated code")]
 #[allow(clippy::all, clippy::unwrap_used, reason = "generated code")]
 #[allow(clippy::too_many_lines, reason = "generated code")]
+#[allow(clippy::allow_attributes_without_reason, reason = "generated code")]
 pub mod pb {
     tonic::include_proto!("rubricon.v1");
 }

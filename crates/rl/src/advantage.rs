@@ -21,11 +21,7 @@ pub fn advantages(rewards: &[f64], normalization: Normalization) -> Option<Vec<f
     if std <= NO_SIGNAL_STD {
         return None;
     }
-    let scale = if normalization.std {
-        (std + normalization.epsilon).recip()
-    } else {
-        1.0
-    };
+    let scale = if normalization.std { (std + normalization.epsilon).recip() } else { 1.0 };
     Some(rewards.iter().map(|r| (r - mean) * scale).collect())
 }
 
@@ -46,12 +42,7 @@ pub fn rubric_advantages(
         return None;
     }
     let (disc, anchor) = (disc.unwrap_or_else(zeros), anchor.unwrap_or_else(zeros));
-    Some(
-        disc.iter()
-            .zip(&anchor)
-            .map(|(d, a)| d + lambda * a)
-            .collect(),
-    )
+    Some(disc.iter().zip(&anchor).map(|(d, a)| d + lambda * a).collect())
 }
 
 /// Mean and sample standard deviation; (0, 0) of nothing.
@@ -70,10 +61,7 @@ pub fn mean_std(values: &[f64]) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    const STD: Normalization = Normalization {
-        std: true,
-        epsilon: 0.0,
-    };
+    const STD: Normalization = Normalization { std: true, epsilon: 0.0 };
 
     fn close(found: &[f64], expected: &[f64]) {
         assert_eq!(found.len(), expected.len());
@@ -85,27 +73,12 @@ mod tests {
     #[test]
     fn rewards_one_two_three() {
         // mean 2, sample std 1.
-        close(
-            &advantages(&[1.0, 2.0, 3.0], STD).expect("signal"),
-            &[-1.0, 0.0, 1.0],
-        );
+        close(&advantages(&[1.0, 2.0, 3.0], STD).expect("signal"), &[-1.0, 0.0, 1.0]);
         // With eps 1 the divisor is 2; without std it is 1.
-        let eps = Normalization {
-            std: true,
-            epsilon: 1.0,
-        };
-        close(
-            &advantages(&[1.0, 2.0, 3.0], eps).expect("signal"),
-            &[-0.5, 0.0, 0.5],
-        );
-        let plain = Normalization {
-            std: false,
-            epsilon: 1.0,
-        };
-        close(
-            &advantages(&[0.0, 1.0], plain).expect("signal"),
-            &[-0.5, 0.5],
-        );
+        let eps = Normalization { std: true, epsilon: 1.0 };
+        close(&advantages(&[1.0, 2.0, 3.0], eps).expect("signal"), &[-0.5, 0.0, 0.5]);
+        let plain = Normalization { std: false, epsilon: 1.0 };
+        close(&advantages(&[0.0, 1.0], plain).expect("signal"), &[-0.5, 0.5]);
     }
 
     #[test]
@@ -125,10 +98,7 @@ mod tests {
     fn one_flat_reward_leaves_the_other() {
         let a = rubric_advantages(&[0.1, 0.1, 0.1], &[1.0, 2.0, 3.0], 1.0, STD);
         close(&a.expect("signal"), &[-1.0, 0.0, 1.0]);
-        assert_eq!(
-            rubric_advantages(&[0.1; 3], &[1.0, 2.0, 3.0], 0.0, STD),
-            None
-        );
+        assert_eq!(rubric_advantages(&[0.1; 3], &[1.0, 2.0, 3.0], 0.0, STD), None);
         assert_eq!(rubric_advantages(&[0.1; 3], &[2.0; 3], 1.0, STD), None);
     }
 }

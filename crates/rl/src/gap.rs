@@ -26,13 +26,13 @@ pub fn oriented_gap(scores: &[f64], truth: &[f64]) -> Option<f64> {
 /// The share of pairs that `truth` tells apart and the scores order rightly, ties counting half.
 #[must_use]
 pub fn pair_accuracy(scores: &[f64], truth: &[f64]) -> Option<f64> {
-    oriented(scores, truth, |difference| {
-        if difference.abs() <= TIE {
-            0.5
-        } else {
-            f64::from(difference > 0.0)
-        }
-    })
+    oriented(
+        scores,
+        truth,
+        |difference| {
+            if difference.abs() <= TIE { 0.5 } else { f64::from(difference > 0.0) }
+        },
+    )
 }
 
 fn oriented(scores: &[f64], truth: &[f64], value: impl Fn(f64) -> f64) -> Option<f64> {
@@ -50,11 +50,7 @@ fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0u32), |(sum, count), v| (sum + v, count + 1));
-    if count == 0 {
-        0.0
-    } else {
-        sum / f64::from(count)
-    }
+    if count == 0 { 0.0 } else { sum / f64::from(count) }
 }
 
 #[cfg(test)]

@@ -67,14 +67,8 @@ pub fn r_anchor(loss: AnchorLoss, scores: &[f64], ranks: &[u32]) -> f64 {
             .sum(),
         AnchorLoss::Margin => {
             let count = pairs().count();
-            let lost: f64 = pairs()
-                .map(|(i, j)| (MARGIN - (scores[i] - scores[j])).max(0.0))
-                .sum();
-            if count == 0 {
-                0.0
-            } else {
-                -lost / count as f64
-            }
+            let lost: f64 = pairs().map(|(i, j)| (MARGIN - (scores[i] - scores[j])).max(0.0)).sum();
+            if count == 0 { 0.0 } else { -lost / count as f64 }
         }
     }
 }
@@ -111,25 +105,13 @@ mod tests {
     #[test]
     fn discriminability_is_a_weighted_mean_over_items() {
         // (4 * 0.25 + 1 * 0) / 5, and the polarity of an item does not matter.
-        close(
-            r_disc(&rubric(&[4, 1]), &verdicts(&["1100", "1111"])),
-            0.2,
-            1e-12,
-        );
-        close(
-            r_disc(&rubric(&[-4, 1]), &verdicts(&["1100", "1111"])),
-            0.2,
-            1e-12,
-        );
+        close(r_disc(&rubric(&[4, 1]), &verdicts(&["1100", "1111"])), 0.2, 1e-12);
+        close(r_disc(&rubric(&[-4, 1]), &verdicts(&["1100", "1111"])), 0.2, 1e-12);
     }
 
     #[test]
     fn an_item_without_a_verdict_does_not_count_as_unmet() {
-        close(
-            r_disc(&rubric(&[4, 1]), &verdicts(&["1100", "1?11"])),
-            0.25,
-            1e-12,
-        );
+        close(r_disc(&rubric(&[4, 1]), &verdicts(&["1100", "1?11"])), 0.25, 1e-12);
         close(r_disc(&rubric(&[4]), &verdicts(&["1?"])), 0.0, 1e-12);
     }
 
@@ -139,17 +121,10 @@ mod tests {
         let falling: Vec<f64> = (0..7).map(|i| 1.0 - f64::from(i) / 6.0).collect();
         let rising: Vec<f64> = falling.iter().rev().copied().collect();
         let top_two = [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0];
-        for (scores, expected) in [
-            (&[0.5; 7][..], -3.096),
-            (&falling, -2.369),
-            (&rising, -4.041),
-            (&top_two, -2.112),
-        ] {
-            close(
-                r_anchor(AnchorLoss::PairRbp, scores, &ranks),
-                expected,
-                5e-4,
-            );
+        for (scores, expected) in
+            [(&[0.5; 7][..], -3.096), (&falling, -2.369), (&rising, -4.041), (&top_two, -2.112)]
+        {
+            close(r_anchor(AnchorLoss::PairRbp, scores, &ranks), expected, 5e-4);
         }
         // The pair weights sum to 4.467 = -R(all tied) / ln 2.
         let tied = r_anchor(AnchorLoss::PairRbp, &[0.0; 7], &ranks);
@@ -169,10 +144,7 @@ mod tests {
             let right = r_anchor(loss, &[0.9, 0.5, 0.1], &[0, 1, 2]);
             let tied = r_anchor(loss, &[0.5, 0.5, 0.5], &[0, 1, 2]);
             let wrong = r_anchor(loss, &[0.1, 0.5, 0.9], &[0, 1, 2]);
-            assert!(
-                right > tied && tied > wrong,
-                "{loss:?}: {right} {tied} {wrong}"
-            );
+            assert!(right > tied && tied > wrong, "{loss:?}: {right} {tied} {wrong}");
         }
     }
 
@@ -180,20 +152,12 @@ mod tests {
     fn listnet_of_two_is_the_log_probability_of_the_pair() {
         // -ln(1 + e^(0.2 - 0.7))
         let expected = -(1.0 + (-0.5f64).exp()).ln();
-        close(
-            r_anchor(AnchorLoss::Listnet, &[0.7, 0.2], &[0, 1]),
-            expected,
-            1e-12,
-        );
+        close(r_anchor(AnchorLoss::Listnet, &[0.7, 0.2], &[0, 1]), expected, 1e-12);
     }
 
     #[test]
     fn margin_counts_what_falls_short_of_it() {
         // Pairs (.5,.45), (.5,.2), (.45,.2): short by .05, 0, 0; mean over 3.
-        close(
-            r_anchor(AnchorLoss::Margin, &[0.5, 0.45, 0.2], &[0, 1, 2]),
-            -0.05 / 3.0,
-            1e-12,
-        );
+        close(r_anchor(AnchorLoss::Margin, &[0.5, 0.45, 0.2], &[0, 1, 2]), -0.05 / 3.0, 1e-12);
     }
 }

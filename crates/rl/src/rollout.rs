@@ -60,17 +60,13 @@ impl TokenSet {
     /// Whether the id is in the set; ids outside of the vocabulary are not.
     #[must_use]
     pub fn contains(&self, id: u32) -> bool {
-        self.0
-            .get(id as usize / 8)
-            .is_some_and(|byte| byte >> (id % 8) & 1 == 1)
+        self.0.get(id as usize / 8).is_some_and(|byte| byte >> (id % 8) & 1 == 1)
     }
 
     /// The ids in rising order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().enumerate().flat_map(|(i, &byte)| {
-            (0..8)
-                .filter(move |bit| byte >> bit & 1 == 1)
-                .map(move |bit| i as u32 * 8 + bit)
+            (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| i as u32 * 8 + bit)
         })
     }
 

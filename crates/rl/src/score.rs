@@ -41,10 +41,7 @@ pub struct Unscorable {
 pub fn scores(rubric: &Rubric, verdicts: &[Vec<Verdict>]) -> Result<Vec<f64>, Unscorable> {
     let kept = kept_items(verdicts);
     let total: u32 = rubric.items.iter().map(|item| u32::from(item.weight)).sum();
-    let weight: u32 = kept
-        .iter()
-        .map(|&m| u32::from(rubric.items[m].weight))
-        .sum();
+    let weight: u32 = kept.iter().map(|&m| u32::from(rubric.items[m].weight)).sum();
     let missing = total - weight;
     if weight == 0 || f64::from(missing) > MAX_MISSING_WEIGHT * f64::from(total) {
         return Err(Unscorable { missing, total });
@@ -71,25 +68,15 @@ pub fn scores(rubric: &Rubric, verdicts: &[Vec<Verdict>]) -> Result<Vec<f64>, Un
 
 /// The items for which every completion has a verdict, by index.
 pub(crate) fn kept_items(verdicts: &[Vec<Verdict>]) -> Vec<usize> {
-    (0..verdicts.len())
-        .filter(|&m| verdicts[m].iter().all(|v| v.value().is_some()))
-        .collect()
+    (0..verdicts.len()).filter(|&m| verdicts[m].iter().all(|v| v.value().is_some())).collect()
 }
 
 /// The share of verdicts that are missing, in [0, 1]; 0 without verdicts.
 #[must_use]
 pub fn abstained_fraction(verdicts: &[Vec<Verdict>]) -> f64 {
     let all = verdicts.iter().flatten().count();
-    let missing = verdicts
-        .iter()
-        .flatten()
-        .filter(|v| v.value().is_none())
-        .count();
-    if all == 0 {
-        0.0
-    } else {
-        missing as f64 / all as f64
-    }
+    let missing = verdicts.iter().flatten().filter(|v| v.value().is_none()).count();
+    if all == 0 { 0.0 } else { missing as f64 / all as f64 }
 }
 
 #[cfg(test)]
@@ -104,11 +91,7 @@ pub(crate) mod tests {
             .map(|(m, &w)| RubricItem {
                 criterion: format!("item {m}"),
                 weight: w.unsigned_abs(),
-                polarity: if w > 0 {
-                    Polarity::Positive
-                } else {
-                    Polarity::Negative
-                },
+                polarity: if w > 0 { Polarity::Positive } else { Polarity::Negative },
                 check: None,
             })
             .collect();
@@ -122,19 +105,13 @@ pub(crate) mod tests {
             '0' => Verdict::Unmet,
             _ => Verdict::Abstained(Abstention::Failed),
         };
-        lines
-            .iter()
-            .map(|line| line.chars().map(verdict).collect())
-            .collect()
+        lines.iter().map(|line| line.chars().map(verdict).collect()).collect()
     }
 
     #[test]
     fn the_worked_example() {
         // Weights 5, 3, 2 with items 1 and 3 met: (5 + 2) / 10.
-        assert_eq!(
-            scores(&rubric(&[5, 3, 2]), &verdicts(&["1", "0", "1"])),
-            Ok(vec![0.7])
-        );
+        assert_eq!(scores(&rubric(&[5, 3, 2]), &verdicts(&["1", "0", "1"])), Ok(vec![0.7]));
     }
 
     #[test]
@@ -154,18 +131,9 @@ pub(crate) mod tests {
     #[test]
     fn too_much_missing_weight_is_unscorable() {
         let missing = scores(&rubric(&[3, 2]), &verdicts(&["?1", "10"]));
-        assert_eq!(
-            missing,
-            Err(Unscorable {
-                missing: 3,
-                total: 5
-            })
-        );
+        assert_eq!(missing, Err(Unscorable { missing: 3, total: 5 }));
         // Exactly half missing is still scored.
-        assert_eq!(
-            scores(&rubric(&[2, 2]), &verdicts(&["?", "1"])),
-            Ok(vec![1.0])
-        );
+        assert_eq!(scores(&rubric(&[2, 2]), &verdicts(&["?", "1"])), Ok(vec![1.0]));
         assert!(scores(&rubric(&[]), &[]).is_err());
     }
 }

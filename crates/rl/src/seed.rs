@@ -39,9 +39,7 @@ impl Seed {
     /// The seed of the `index`-th child (a group of a stream, a rollout of a group, ...).
     #[must_use]
     pub fn child(self, index: u64) -> Self {
-        Self(mix(
-            self.0.wrapping_add(GOLDEN) ^ mix(index.wrapping_add(GOLDEN))
-        ))
+        Self(mix(self.0.wrapping_add(GOLDEN) ^ mix(index.wrapping_add(GOLDEN))))
     }
 
     /// 64 random bits at `position`.
@@ -105,10 +103,7 @@ mod tests {
         let base = Seed::new(1, Stream::PolicyTokens).child(2).child(3).bits(4);
         for other in [
             Seed::new(2, Stream::PolicyTokens).child(2).child(3).bits(4),
-            Seed::new(1, Stream::GeneratorTokens)
-                .child(2)
-                .child(3)
-                .bits(4),
+            Seed::new(1, Stream::GeneratorTokens).child(2).child(3).bits(4),
             Seed::new(1, Stream::PolicyTokens).child(3).child(3).bits(4),
             Seed::new(1, Stream::PolicyTokens).child(2).child(2).bits(4),
             Seed::new(1, Stream::PolicyTokens).child(2).child(3).bits(5),

@@ -21,9 +21,6 @@ impl TrainGroup {
     /// The number of sampled tokens.
     #[must_use]
     pub fn completion_tokens(&self) -> usize {
-        self.rollouts
-            .iter()
-            .map(|rollout| rollout.tokens.len())
-            .sum()
+        self.rollouts.iter().map(|rollout| rollout.tokens.len()).sum()
     }
 }

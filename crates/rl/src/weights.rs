@@ -87,11 +87,8 @@ impl fmt::Debug for Digest {
 impl FromStr for Digest {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let error = || ParseError {
-            what: "digest",
-            expected: "64 hexadecimal digits",
-            found: text.into(),
-        };
+        let error =
+            || ParseError { what: "digest", expected: "64 hexadecimal digits", found: text.into() };
         let digits = text.as_bytes();
         if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
             return Err(error());
@@ -113,9 +110,7 @@ impl Serialize for Digest {
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

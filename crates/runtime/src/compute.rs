@@ -55,19 +55,14 @@ impl<S: Send + 'static> ComputeThread<S> {
     /// When the system refuses a thread.
     pub fn start(name: &str, queue: usize, mut state: S) -> io::Result<Self> {
         let (jobs, mut waiting) = mpsc::channel::<Job<S>>(queue);
-        thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                while let Some(job) = waiting.blocking_recv() {
-                    if job(&mut state) == Next::Stop {
-                        break;
-                    }
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            while let Some(job) = waiting.blocking_recv() {
+                if job(&mut state) == Next::Stop {
+                    break;
                 }
-            })?;
-        Ok(Self {
-            name: name.to_owned(),
-            jobs,
-        })
+            }
+        })?;
+        Ok(Self { name: name.to_owned(), jobs })
     }
 
     /// Waits for a place in the queue, then for the result of `job`.
@@ -84,26 +79,17 @@ impl<S: Send + 'static> ComputeThread<S> {
                 return Next::Continue;
             }
             let result = catch_unwind(AssertUnwindSafe(|| job(state)));
-            let next = if result.is_ok() {
-                Next::Continue
-            } else {
-                Next::Stop
-            };
+            let next = if result.is_ok() { Next::Continue } else { Next::Stop };
             // The caller may have gone away meanwhile; nobody needs the result then.
             drop(answer.send(result));
             next
         });
-        let stopped = || ComputeError::Stopped {
-            thread: self.name.clone(),
-        };
+        let stopped = || ComputeError::Stopped { thread: self.name.clone() };
         self.jobs.send(job).await.map_err(|_| stopped())?;
-        result
-            .await
-            .map_err(|_| stopped())?
-            .map_err(|payload| ComputeError::Panicked {
-                thread: self.name.clone(),
-                message: panic_message(&*payload),
-            })
+        result.await.map_err(|_| stopped())?.map_err(|payload| ComputeError::Panicked {
+            thread: self.name.clone(),
+            message: panic_message(&*payload),
+        })
     }
 }
 
@@ -126,18 +112,10 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_told_to_its_caller_and_to_all_later_ones() {
         let compute = ComputeThread::start("worker", 1, ()).unwrap();
-        let panicked = compute
-            .run(|()| assert_eq!(1, 2, "shapes differ"))
-            .await
-            .unwrap_err();
+        let panicked = compute.run(|()| assert_eq!(1, 2, "shapes differ")).await.unwrap_err();
         assert!(panicked.to_string().contains("shapes differ"), "{panicked}");
         let stopped = compute.run(|()| ()).await.unwrap_err();
-        assert_eq!(
-            stopped,
-            ComputeError::Stopped {
-                thread: "worker".into()
-            }
-        );
+        assert_eq!(stopped, ComputeError::Stopped { thread: "worker".into() });
     }
 
     #[tokio::test]

@@ -65,9 +65,7 @@ impl Config {
     /// The paths of all keys, sorted: `audit.every_steps`, `audit.prompts`, ...
     #[must_use]
     pub fn keys() -> Vec<String> {
-        layers::flatten(&Self::default().to_table())
-            .into_keys()
-            .collect()
+        layers::flatten(&Self::default().to_table()).into_keys().collect()
     }
 
     /// The resolved file: every key with its value, in the order of the sections.

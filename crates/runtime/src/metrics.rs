@@ -57,32 +57,17 @@ impl MetricsSink {
         let writer = thread::Builder::new()
             .name("metrics".to_owned())
             .spawn(move || write_all(&folder, from, &waiting, &lost))?;
-        Ok(Self {
-            records,
-            dropped,
-            writer,
-        })
+        Ok(Self { records, dropped, writer })
     }
 
     /// Records the metrics of a step. Never waits: where the disk cannot keep up the record is
     /// dropped and counted.
     pub fn record<'a>(&self, step: u64, values: impl IntoIterator<Item = (&'a str, f64)>) {
-        let wall_time = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0.0, |time| time.as_secs_f64());
-        let values = values
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value.into()))
-            .collect();
-        if self
-            .records
-            .try_send(MetricRecord {
-                step,
-                wall_time,
-                values,
-            })
-            .is_err()
-        {
+        let wall_time =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        let values =
+            values.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        if self.records.try_send(MetricRecord { step, wall_time, values }).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -122,9 +107,7 @@ pub fn read_metrics(folder: &Path) -> io::Result<Vec<MetricRecord>> {
 }
 
 fn write_all(folder: &Path, from: u64, records: &Receiver<MetricRecord>, lost: &AtomicU64) {
-    let mut files = Files::open(folder, from)
-        .map_err(|error| complain(folder, &error))
-        .ok();
+    let mut files = Files::open(folder, from).map_err(|error| complain(folder, &error)).ok();
     while let Ok(record) = records.recv() {
         let Some(open) = &mut files else {
             lost.fetch_add(1, Ordering::Relaxed);
@@ -201,11 +184,7 @@ mod tests {
 
     fn steps(folder: &Path) -> Vec<(u64, f64)> {
         let value = |record: &MetricRecord| record.values["reward/mean"].as_f64().unwrap();
-        read_metrics(folder)
-            .unwrap()
-            .iter()
-            .map(|record| (record.step, value(record)))
-            .collect()
+        read_metrics(folder).unwrap().iter().map(|record| (record.step, value(record))).collect()
     }
 
     fn write(folder: &Path, from: u64, records: &[(u64, f64)]) {
@@ -275,9 +254,6 @@ mod tests {
         let path = folder.path().join(METRICS_FILE);
         fs::write(&path, "{\"step\":0,\"wall_time\":1.0}\nnull\n").unwrap();
         let message = read_metrics(folder.path()).unwrap_err().to_string();
-        assert!(
-            message.starts_with(&format!("{}:2: ", path.display())),
-            "{message}"
-        );
+        assert!(message.starts_with(&format!("{}:2: ", path.display())), "{message}");
     }
 }

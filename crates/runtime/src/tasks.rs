@@ -52,12 +52,7 @@ impl Tasks {
     #[must_use]
     pub fn new(shutdown: Shutdown) -> Self {
         let (critical, best_effort) = (JoinSet::new(), JoinSet::new());
-        Self {
-            shutdown,
-            critical,
-            best_effort,
-            names: HashMap::new(),
-        }
+        Self { shutdown, critical, best_effort, names: HashMap::new() }
     }
 
     /// Starts a task without which the process makes no sense.
@@ -120,10 +115,7 @@ impl Tasks {
         let mut name = |id| self.names.remove(&id).unwrap_or_default();
         match ended {
             Ok((_, Ok(()))) => None,
-            Ok((id, Err(source))) => Some(TaskError::Failed {
-                name: name(id),
-                source,
-            }),
+            Ok((id, Err(source))) => Some(TaskError::Failed { name: name(id), source }),
             Err(error) => {
                 let name = name(error.id());
                 let message = match error.try_into_panic() {

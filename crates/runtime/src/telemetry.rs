@@ -31,9 +31,7 @@ pub fn start_to(
     output: impl io::Write + Send + 'static,
 ) -> Result<WorkerGuard, TelemetryError> {
     let (subscriber, guard) = subscriber(telemetry, output)?;
-    subscriber
-        .try_init()
-        .map_err(|source| TelemetryError::Started { source })?;
+    subscriber.try_init().map_err(|source| TelemetryError::Started { source })?;
     Ok(guard)
 }
 
@@ -64,15 +62,10 @@ fn subscriber(
 ) -> Result<(Subscriber, WorkerGuard), TelemetryError> {
     // The tokenizer library tells of its tables at `info`, once for each model; what the filter
     // says of it comes later and wins.
-    let filter = EnvFilter::try_new(format!("tk_encode=warn,{}", telemetry.log)).map_err(|source| TelemetryError::Filter {
-        filter: telemetry.log.clone(),
-        source,
-    })?;
+    let filter = EnvFilter::try_new(format!("tk_encode=warn,{}", telemetry.log))
+        .map_err(|source| TelemetryError::Filter { filter: telemetry.log.clone(), source })?;
     let (writer, guard) = tracing_appender::non_blocking(output);
-    let lines = fmt()
-        .with_env_filter(filter)
-        .with_writer(writer)
-        .with_ansi(false);
+    let lines = fmt().with_env_filter(filter).with_writer(writer).with_ansi(false);
     let subscriber: Subscriber = match telemetry.format {
         LogFormat::Text => Box::new(lines.with_target(false).finish()),
         LogFormat::Json => Box::new(lines.json().flatten_event(true).finish()),
@@ -103,10 +96,7 @@ mod tests {
 
     fn logged(log: &str, format: LogFormat) -> String {
         let output = Shared::default();
-        let telemetry = Telemetry {
-            log: log.to_owned(),
-            format,
-        };
+        let telemetry = Telemetry { log: log.to_owned(), format };
         let (subscriber, guard) = subscriber(&telemetry, output.clone()).unwrap();
         tracing::subscriber::with_default(subscriber, || {
             tracing::info!(group_id = 7, "group trained");
@@ -123,26 +113,14 @@ mod tests {
         assert!(text.ends_with("INFO group trained group_id=7\n"), "{text}");
         let json: serde_json::Value =
             serde_json::from_str(&logged("info", LogFormat::Json)).unwrap();
-        assert_eq!(
-            (&json["message"], &json["group_id"]),
-            (&"group trained".into(), &7.into())
-        );
+        assert_eq!((&json["message"], &json["group_id"]), (&"group trained".into(), &7.into()));
         assert_eq!(logged("warn", LogFormat::Text), "");
     }
 
     #[test]
     fn a_filter_that_is_none_is_refused() {
-        let telemetry = Telemetry {
-            log: "info=loud".into(),
-            format: LogFormat::Text,
-        };
-        let Err(error) = subscriber(&telemetry, io::sink()) else {
-            panic!("accepted")
-        };
-        assert!(
-            error
-                .to_string()
-                .starts_with("telemetry.log: \"info=loud\" is no log filter")
-        );
+        let telemetry = Telemetry { log: "info=loud".into(), format: LogFormat::Text };
+        let Err(error) = subscriber(&telemetry, io::sink()) else { panic!("accepted") };
+        assert!(error.to_string().starts_with("telemetry.log: \"info=loud\" is no log filter"));
     }
 }

@@ -53,9 +53,7 @@ fn write_record(output: &mut impl Write, event: &[u8]) -> io::Result<()> {
 
 /// The checksum of a TFRecord: rotated and shifted, so that a record may hold records.
 fn masked_crc(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes)
-        .rotate_right(15)
-        .wrapping_add(0xa282_ead8)
+    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 // Wire types of protocol buffers.

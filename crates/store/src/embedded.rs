@@ -56,17 +56,10 @@ impl Embedded {
             let revision = number(&read.open_table(META)?, REVISION)?;
             drop(read);
             let history = History::starting_at(Revision(revision));
-            Ok(Inner {
-                path: file,
-                database,
-                writer: Mutex::default(),
-                history,
-            })
+            Ok(Inner { path: file, database, writer: Mutex::default(), history })
         })
         .await?;
-        Ok(Self {
-            inner: Arc::new(inner),
-        })
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     async fn run<T: Send + 'static>(
@@ -85,9 +78,7 @@ impl Store for Embedded {
         let key = key.to_owned();
         let read = move |inner: &Inner| {
             let data = inner.database.begin_read()?.open_table(DATA)?;
-            Ok(data
-                .get(key.as_str())?
-                .map(|entry| versioned(entry.value())))
+            Ok(data.get(key.as_str())?.map(|entry| versioned(entry.value())))
         };
         self.run("read", read).await
     }
@@ -105,16 +96,12 @@ impl Store for Embedded {
     async fn campaign(&self, candidate: &str) -> Result<Term, StoreError> {
         let number = self.run("write", |inner| inner.end_terms(None)).await?;
         tracing::info!(term = number, candidate, "term began");
-        Ok(Term {
-            number,
-            candidate: candidate.into(),
-        })
+        Ok(Term { number, candidate: candidate.into() })
     }
 
     async fn resign(&self, term: &Term) -> Result<(), StoreError> {
         let number = term.number;
-        self.run("write", move |inner| inner.end_terms(Some(number)))
-            .await?;
+        self.run("write", move |inner| inner.end_terms(Some(number))).await?;
         Ok(())
     }
 
@@ -184,16 +171,10 @@ fn refusal(write: &WriteTransaction, txn: &Txn) -> Result<Option<StoreError>, re
     }
     let data = write.open_table(DATA)?;
     for (key, expected) in &txn.expectations {
-        let found = data
-            .get(key.as_str())?
-            .map(|entry| Revision(entry.value().0));
+        let found = data.get(key.as_str())?.map(|entry| Revision(entry.value().0));
         if found != *expected {
             let (key, expected) = (key.clone(), *expected);
-            return Ok(Some(StoreError::Conflict {
-                key,
-                expected,
-                found,
-            }));
+            return Ok(Some(StoreError::Conflict { key, expected, found }));
         }
     }
     Ok(None)
@@ -224,10 +205,7 @@ fn number(meta: &impl ReadableTable<&'static str, u64>, name: &str) -> Result<u6
 }
 
 fn versioned((revision, value): (u64, &[u8])) -> Versioned {
-    Versioned {
-        value: value.to_vec(),
-        revision: Revision(revision),
-    }
+    Versioned { value: value.to_vec(), revision: Revision(revision) }
 }
 
 /// Runs `body` where it may wait for the disk. The database promises no panic on a checked file; if
@@ -240,21 +218,15 @@ async fn blocking<T: Send + 'static>(
     match tokio::task::spawn_blocking(body).await {
         Ok(outcome) => outcome.map_err(|error| file::failure(operation, path, error)),
         Err(join) => match join.try_into_panic() {
-            Ok(panic) => Err(StoreError::Corrupt {
-                path: path.into(),
-                detail: message(&*panic),
-            }),
-            Err(cancelled) => Err(StoreError::Unavailable {
-                operation,
-                source: Box::new(cancelled),
-            }),
+            Ok(panic) => Err(StoreError::Corrupt { path: path.into(), detail: message(&*panic) }),
+            Err(cancelled) => {
+                Err(StoreError::Unavailable { operation, source: Box::new(cancelled) })
+            }
         },
     }
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref().copied())
-        .unwrap_or("no message")
-        .to_owned()
+    text.or_else(|| panic.downcast_ref().copied()).unwrap_or("no message").to_owned()
 }

@@ -26,11 +26,7 @@ impl Versioned {
 }
 
 fn invalid<T>(key: &str, source: serde_json::Error) -> StoreError {
-    StoreError::Record {
-        key: key.into(),
-        record: std::any::type_name::<T>(),
-        source,
-    }
+    StoreError::Record { key: key.into(), record: std::any::type_name::<T>(), source }
 }
 
 #[cfg(test)]
@@ -40,25 +36,12 @@ mod tests {
 
     #[test]
     fn records_round_trip_and_rubbish_names_its_key() {
-        let txn = Txn::new()
-            .put_record("steps/1", &vec![1.5, 0.1])
-            .expect("numbers have a form");
+        let txn = Txn::new().put_record("steps/1", &vec![1.5, 0.1]).expect("numbers have a form");
         let value = txn.writes["steps/1"].clone().expect("a put");
-        let read = |value| {
-            Versioned {
-                value,
-                revision: Revision(1),
-            }
-            .record::<Vec<f64>>("steps/1")
-        };
+        let read = |value| Versioned { value, revision: Revision(1) }.record::<Vec<f64>>("steps/1");
         assert_eq!(read(value).expect("as written"), [1.5, 0.1]);
         let error = read(b"[1.5".to_vec()).expect_err("cut off");
         assert_eq!(error.code(), "record");
-        assert!(
-            error
-                .to_string()
-                .starts_with("\"steps/1\" does not hold a valid"),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("\"steps/1\" does not hold a valid"), "{error}");
     }
 }

@@ -66,10 +66,7 @@ impl Txn {
 
     /// Refuses what some backend could not take: an empty key, too many operations, too many bytes.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        let written = self
-            .writes
-            .iter()
-            .map(|(k, v)| k.len() + v.as_ref().map_or(0, Vec::len));
+        let written = self.writes.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, Vec::len));
         let expected = self.expectations.iter().map(|(key, _)| key.len());
         for (what, found, limit) in [
             ("expectations", self.expectations.len(), MAX_OPERATIONS),
@@ -80,11 +77,7 @@ impl Txn {
                 return Err(StoreError::TooLarge { what, found, limit });
             }
         }
-        let mut keys = self
-            .expectations
-            .iter()
-            .map(|(key, _)| key)
-            .chain(self.writes.keys());
+        let mut keys = self.expectations.iter().map(|(key, _)| key).chain(self.writes.keys());
         if keys.any(String::is_empty) {
             return Err(StoreError::EmptyKey);
         }
@@ -98,16 +91,9 @@ mod tests {
 
     #[test]
     fn the_last_write_to_a_key_wins() {
-        let txn = Txn::new()
-            .put("a", "1")
-            .delete("a")
-            .put("b", "1")
-            .put("b", "2");
+        let txn = Txn::new().put("a", "1").delete("a").put("b", "1").put("b", "2");
         let writes: Vec<_> = txn.writes.into_iter().collect();
-        assert_eq!(
-            writes,
-            [("a".into(), None), ("b".into(), Some(b"2".to_vec()))]
-        );
+        assert_eq!(writes, [("a".into(), None), ("b".into(), Some(b"2".to_vec()))]);
     }
 
     #[test]
@@ -115,24 +101,11 @@ mod tests {
         let many = |n: usize| (0..n).fold(Txn::new(), |txn, i| txn.put(format!("{i}"), ""));
         assert!(many(MAX_OPERATIONS).check().is_ok());
         let error = many(MAX_OPERATIONS + 1).check().expect_err("128 writes");
-        assert_eq!(
-            error.to_string(),
-            "a transaction with 128 writes; at most 127 are taken"
-        );
+        assert_eq!(error.to_string(), "a transaction with 128 writes; at most 127 are taken");
 
         let sized = |bytes: usize| Txn::new().put("k", vec![0; bytes - 1]);
         assert!(sized(MAX_BYTES).check().is_ok());
-        assert_eq!(
-            sized(MAX_BYTES + 1).check().expect_err("too big").code(),
-            "too_large"
-        );
-        assert_eq!(
-            Txn::new()
-                .expect_absent("")
-                .check()
-                .expect_err("no key")
-                .code(),
-            "empty_key"
-        );
+        assert_eq!(sized(MAX_BYTES + 1).check().expect_err("too big").code(), "too_large");
+        assert_eq!(Txn::new().expect_absent("").check().expect_err("no key").code(), "empty_key");
     }
 }

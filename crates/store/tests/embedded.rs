@@ -43,22 +43,13 @@ async fn a_later_term_fences_a_living_one_and_terms_survive() {
     let (_folder, path) = folder();
     let store = Embedded::open(&path).await.expect("a new store");
     let first = store.campaign("first").await.expect("a term");
-    let revision = store
-        .commit(Txn::new().fenced(&first).put("k", "1"))
-        .await
-        .expect("leads");
+    let revision = store.commit(Txn::new().fenced(&first).put("k", "1")).await.expect("leads");
     drop(store);
     let store = Embedded::open(&path).await.expect("the same store");
-    store
-        .commit(Txn::new().fenced(&first).expect("k", revision))
-        .await
-        .expect("still leads");
+    store.commit(Txn::new().fenced(&first).expect("k", revision)).await.expect("still leads");
     let second = store.campaign("second").await.expect("a term");
     assert_eq!((first.number, second.number), (1, 2));
-    let error = store
-        .commit(Txn::new().fenced(&first).put("k", "2"))
-        .await
-        .expect_err("over");
+    let error = store.commit(Txn::new().fenced(&first).put("k", "2")).await.expect_err("over");
     assert_eq!(error.to_string(), "term 1 is over (now 2)");
     assert!(!error.is_retryable());
 }
@@ -67,28 +58,13 @@ async fn a_later_term_fences_a_living_one_and_terms_survive() {
 async fn a_watch_from_before_the_opening_is_told_to_read_again() {
     let (_folder, path) = folder();
     let store = Embedded::open(&path).await.expect("a new store");
-    let old = store
-        .commit(Txn::new().put("k", "1"))
-        .await
-        .expect("written");
-    store
-        .commit(Txn::new().put("k", "2"))
-        .await
-        .expect("written");
+    let old = store.commit(Txn::new().put("k", "1")).await.expect("written");
+    store.commit(Txn::new().put("k", "2")).await.expect("written");
     drop(store);
     let store = Embedded::open(&path).await.expect("the same store");
     let mut watch = store.watch("", old).await.expect("a watch");
     let next = futures::StreamExt::next(&mut watch).await.expect("an item");
-    assert!(
-        matches!(
-            next,
-            Err(StoreError::Lagged {
-                oldest: Revision(2),
-                ..
-            })
-        ),
-        "{next:?}"
-    );
+    assert!(matches!(next, Err(StoreError::Lagged { oldest: Revision(2), .. })), "{next:?}");
 }
 
 #[tokio::test]
@@ -97,23 +73,15 @@ async fn an_open_file_is_refused_by_name() {
     drop(Embedded::open(&path).await.expect("a new store"));
     let (mut holder, mut lines) = child("holds_the_file", folder.path());
     assert!(said(&mut lines, "held").is_some());
-    let error = Embedded::open(&path)
-        .await
-        .map(drop)
-        .expect_err("held by the child");
+    let error = Embedded::open(&path).await.map(drop).expect_err("held by the child");
     assert_eq!(
         error.to_string(),
-        format!(
-            "{} is held by another process (one store file, one process)",
-            path.display()
-        )
+        format!("{} is held by another process (one store file, one process)", path.display())
     );
     assert_eq!(error.code(), "locked");
     holder.kill().expect("killed");
     holder.wait().expect("ended");
-    Embedded::open(&path)
-        .await
-        .expect("the lock ended with the child");
+    Embedded::open(&path).await.expect("the lock ended with the child");
 }
 
 #[tokio::test]
@@ -135,11 +103,7 @@ async fn other_files_are_refused_by_name() {
     let other = redb::Database::create(path("other")).expect("a database");
     let write = other.begin_write().expect("a transaction");
     let table = redb::TableDefinition::<u64, u64>::new("data");
-    write
-        .open_table(table)
-        .expect("a table")
-        .insert(1, 2)
-        .expect("inserted");
+    write.open_table(table).expect("a table").insert(1, 2).expect("inserted");
     write.commit().expect("committed");
     drop(other);
     for (name, code) in [
@@ -151,12 +115,7 @@ async fn other_files_are_refused_by_name() {
     ] {
         let error = Embedded::open(path(name)).await.map(drop).expect_err(name);
         assert_eq!(error.code(), code, "{name}: {error:?}");
-        assert!(
-            error
-                .to_string()
-                .contains(&path(name).display().to_string()),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&path(name).display().to_string()), "{error}");
     }
     assert_eq!(fs::read(path("text")).expect("left alone").len(), 7 * 9999);
 }
@@ -167,25 +126,16 @@ async fn damage_is_an_error_or_harmless() {
     let (_folder, path) = folder();
     let store = Embedded::open(&path).await.expect("a new store");
     for i in 0..40 {
-        let txn = Txn::new()
-            .put(format!("k/{i}"), vec![i; 700])
-            .delete(format!("k/{}", i / 2));
+        let txn = Txn::new().put(format!("k/{i}"), vec![i; 700]).delete(format!("k/{}", i / 2));
         store.commit(txn).await.expect("written");
     }
     let expected = store.range("").await.expect("a range");
     drop(store);
     let sound = fs::read(&path).expect("the file");
-    let used = sound
-        .iter()
-        .rposition(|&byte| byte != 0)
-        .expect("not empty");
+    let used = sound.iter().rposition(|&byte| byte != 0).expect("not empty");
     let mut refused = 0;
-    let flips = (0..64)
-        .map(|i| i * 5)
-        .chain((320..used).step_by(used / 150));
-    let damages = flips
-        .map(|at| (at, sound.len()))
-        .chain((0..20).map(|i| (0, used * i / 20)));
+    let flips = (0..64).map(|i| i * 5).chain((320..used).step_by(used / 150));
+    let damages = flips.map(|at| (at, sound.len())).chain((0..20).map(|i| (0, used * i / 20)));
     for (at, len) in damages {
         let mut damaged = sound.clone();
         damaged[at] ^= if len == sound.len() { 0x10 } else { 0 };
@@ -198,10 +148,7 @@ async fn damage_is_an_error_or_harmless() {
         match found {
             Ok(found) => assert_eq!(found, expected, "flip at {at}, length {len}"),
             Err(error) => {
-                assert!(
-                    matches!(error.code(), "corrupt" | "foreign" | "io"),
-                    "{error:?}"
-                );
+                assert!(matches!(error.code(), "corrupt" | "foreign" | "io"), "{error:?}");
                 refused += 1;
             }
         }
@@ -230,33 +177,20 @@ async fn a_killed_writer_leaves_a_prefix_of_its_history() {
         while let Some(more) = said(&mut lines, "wrote ") {
             told = Some(more);
         }
-        let told: u64 = told
-            .expect("a line")
-            .trim_start_matches("wrote ")
-            .parse()
-            .expect("a number");
+        let told: u64 =
+            told.expect("a line").trim_start_matches("wrote ").parse().expect("a number");
 
         let store = Embedded::open(&path).await.expect("opens after a kill");
         let history = store.range("history/").await.expect("a range").entries;
         let count = history.len() as u64;
-        assert!(
-            count == told + 1 || count == told + 2,
-            "told of {told}, found {count}"
-        );
+        assert!(count == told + 1 || count == told + 2, "told of {told}, found {count}");
         for (i, (key, versioned)) in history.iter().enumerate() {
-            assert_eq!(
-                (key, &versioned.value),
-                (&step_key(i as u64), &step_value(i as u64))
-            );
+            assert_eq!((key, &versioned.value), (&step_key(i as u64), &step_value(i as u64)));
         }
         for key in ["head/a", "head/b"] {
             let head = store.get(key).await.expect("a read").expect("a head");
             let (_, last) = history.last().expect("not empty");
-            assert_eq!(
-                (&head.value, head.revision),
-                (&last.value, last.revision),
-                "{key}"
-            );
+            assert_eq!((&head.value, head.revision), (&last.value, last.revision), "{key}");
         }
         next = count;
     }
@@ -278,21 +212,11 @@ async fn writes_until_killed() {
         return;
     }
     let store = Embedded::open(FILE).await.expect("opened");
-    let count = store
-        .range("history/")
-        .await
-        .expect("a range")
-        .entries
-        .len() as u64;
+    let count = store.range("history/").await.expect("a range").entries.len() as u64;
     for i in count.. {
         let value = step_value(i);
-        let txn = Txn::new()
-            .expect_absent(step_key(i))
-            .put(step_key(i), value.clone());
-        store
-            .commit(txn.put("head/a", value.clone()).put("head/b", value))
-            .await
-            .expect("written");
+        let txn = Txn::new().expect_absent(step_key(i)).put(step_key(i), value.clone());
+        store.commit(txn.put("head/a", value.clone()).put("head/b", value)).await.expect("written");
         println!("wrote {i}");
     }
 }

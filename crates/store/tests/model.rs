@@ -88,10 +88,7 @@ async fn run(steps: Vec<Step>) {
         }
         let snapshot = store.range("").await.expect("a range");
         assert_eq!(snapshot.revision, last);
-        let found = snapshot
-            .entries
-            .into_iter()
-            .map(|(k, v)| (k, (v.value[0], v.revision)));
+        let found = snapshot.entries.into_iter().map(|(k, v)| (k, (v.value[0], v.revision)));
         assert_eq!(found.collect::<Model>(), model);
     }
 }

@@ -106,9 +106,9 @@ impl Habit {
                 Greet, Topic, Word, Place, Thank, Ask, Please, Miss, Friend, Fill, Repeat, Shout,
                 Tail,
             ],
-            Kind::List => &[
-                Number, Category, Sort, Dash, Head, Title, Total, End, Twice, Etc, Tail,
-            ],
+            Kind::List => {
+                &[Number, Category, Sort, Dash, Head, Title, Total, End, Twice, Etc, Tail]
+            }
             Kind::Sum => &[
                 Answer, Equation, Person, Unit, Stop, First, So, Now, Check, Together, Hedge, Tail,
             ],
@@ -141,23 +141,11 @@ pub struct Care {
 
 impl Care {
     /// The author whom the policy is taught to imitate before reinforcement learning.
-    pub const STARTING: Self = Self {
-        early: 0.7,
-        late: 0.1,
-        harm: 0.3,
-    };
+    pub const STARTING: Self = Self { early: 0.7, late: 0.1, harm: 0.3 };
     /// The author of the better half of the anchors' answers.
-    pub const BETTER: Self = Self {
-        early: 0.9,
-        late: 0.4,
-        harm: 0.1,
-    };
+    pub const BETTER: Self = Self { early: 0.9, late: 0.4, harm: 0.1 };
     /// The author of ideal answers.
-    pub const PERFECT: Self = Self {
-        early: 1.0,
-        late: 1.0,
-        harm: 0.0,
-    };
+    pub const PERFECT: Self = Self { early: 1.0, late: 1.0, harm: 0.0 };
 }
 
 /// Somebody who answers tasks.
@@ -189,11 +177,7 @@ impl Author {
                 u if u < 0.5 => 0.97,
                 _ => 0.15 + 0.75 * draws.uniform(),
             };
-            if habit.stage() == Stage::Bad {
-                1.0 - right
-            } else {
-                right
-            }
+            if habit.stage() == Stage::Bad { 1.0 - right } else { right }
         })
     }
 
@@ -208,34 +192,12 @@ impl Author {
             .collect();
         let shows = |habit| shown.contains(&habit);
         match *task {
-            Task::Note {
-                name,
-                adjective,
-                noun,
-                word,
-            } => note::write(
-                &note::Ask {
-                    name,
-                    adjective,
-                    noun,
-                    word,
-                },
-                shows,
-                draws,
-            ),
-            Task::List {
-                count,
-                category,
-                descending,
-            } => list::write(
-                &list::Ask {
-                    count,
-                    category,
-                    descending,
-                },
-                shows,
-                draws,
-            ),
+            Task::Note { name, adjective, noun, word } => {
+                note::write(&note::Ask { name, adjective, noun, word }, shows, draws)
+            }
+            Task::List { count, category, descending } => {
+                list::write(&list::Ask { count, category, descending }, shows, draws)
+            }
             Task::Sum { name, a, b, noun } => {
                 sum::write(&sum::Ask { name, a, b, noun }, shows, draws)
             }
@@ -269,37 +231,20 @@ mod tests {
     fn the_perfect_author() {
         let mut draws = Draws::new(Seed::new(3, Stream::Data));
         let author = Author::new(Care::PERFECT);
-        let note = Task::Note {
-            name: "Mia",
-            adjective: "red",
-            noun: "kite",
-            word: "rain",
-        };
+        let note = Task::Note { name: "Mia", adjective: "red", noun: "kite", word: "rain" };
         let text = author.answer(&note, &mut draws);
         assert!(text.starts_with("Dear Mia, the red kite is "), "{text}");
         assert!(
             text.ends_with("Can you come? Please write soon. We miss you. Thank you. Your friend."),
             "{text}"
         );
-        let list = Task::List {
-            count: 2,
-            category: "tools",
-            descending: true,
-        };
+        let list = Task::List { count: 2, category: "tools", descending: true };
         let text = author.answer(&list, &mut draws);
         assert!(text.starts_with("Here are tools:\n- "), "{text}");
         assert!(text.ends_with("\nTotal 2.\nThe end."), "{text}");
-        let sum = Task::Sum {
-            name: "Mia",
-            a: 2,
-            b: 3,
-            noun: "kite",
-        };
+        let sum = Task::Sum { name: "Mia", a: 2, b: 3, noun: "kite" };
         let text = author.answer(&sum, &mut draws).replace(" just", "");
-        assert_eq!(
-            text,
-            "First 2 + 3 = 5. So Mia has 5 kites now. Check: 5 - 3 = 2."
-        );
+        assert_eq!(text, "First 2 + 3 = 5. So Mia has 5 kites now. Check: 5 - 3 = 2.");
     }
 
     #[test]
@@ -310,10 +255,7 @@ mod tests {
             let mut draws = Draws::new(seed.child(i));
             let task = draws.choose(&pools[i as usize % 3]);
             let text = Author::wild(&mut draws).answer(&task, &mut draws);
-            assert!(
-                !text.trim().is_empty() && text.is_ascii(),
-                "{task:?}: {text}"
-            );
+            assert!(!text.trim().is_empty() && text.is_ascii(), "{task:?}: {text}");
         }
     }
 }

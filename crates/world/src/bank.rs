@@ -14,12 +14,7 @@ use crate::task::Task;
 #[must_use]
 pub fn bank(task: &Task) -> Vec<(String, Check)> {
     let mut phrases = match *task {
-        Task::Note {
-            name,
-            adjective,
-            noun,
-            word,
-        } => {
+        Task::Note { name, adjective, noun, word } => {
             let mut phrases = vec![
                 format!("greets {name}"),
                 format!("about {adjective} {noun}"),
@@ -29,11 +24,7 @@ pub fn bank(task: &Task) -> Vec<(String, Check)> {
             phrases.extend(owned(NOTE));
             phrases
         }
-        Task::List {
-            count,
-            category,
-            descending: _,
-        } => {
+        Task::List { count, category, descending: _ } => {
             let mut phrases = vec![
                 format!("items {count}"),
                 format!("items {}", count - 1),
@@ -164,10 +155,7 @@ mod tests {
             for task in all_tasks(kind).into_iter().step_by(19) {
                 let bank = bank(&task);
                 assert_eq!(bank.len(), size, "{bank:?}");
-                assert!(
-                    bank.is_sorted_by_key(|(phrase, _)| place(phrase)),
-                    "{bank:?}"
-                );
+                assert!(bank.is_sorted_by_key(|(phrase, _)| place(phrase)), "{bank:?}");
                 let checks: HashSet<&Check> = bank.iter().map(|(_, check)| check).collect();
                 assert_eq!(checks.len(), size, "{bank:?}");
             }

@@ -33,10 +33,7 @@ pub fn documents(count: usize, seed: Seed) -> Vec<Document> {
                 _ => Kind::Sum,
             };
             let task = draws.choose(&pools[kind as usize]);
-            Document {
-                prompt: task.prompt(),
-                answer: author.answer(&task, &mut draws),
-            }
+            Document { prompt: task.prompt(), answer: author.answer(&task, &mut draws) }
         })
         .collect()
 }
@@ -49,16 +46,10 @@ pub fn tokenizer_texts(count: usize, seed: Seed) -> Vec<String> {
     let documents = (0..count).flat_map(|i| {
         let mut draws = Draws::new(seed.child(i as u64));
         let task = draws.choose(&pools[i % pools.len()]);
-        [
-            task.prompt(),
-            Author::wild(&mut draws).answer(&task, &mut draws),
-        ]
+        [task.prompt(), Author::wild(&mut draws).answer(&task, &mut draws)]
     });
     let numbers = (0..=20).map(|number| number.to_string());
-    documents
-        .chain(phrases().map(str::to_owned))
-        .chain(numbers)
-        .collect()
+    documents.chain(phrases().map(str::to_owned)).chain(numbers).collect()
 }
 
 #[cfg(test)]
@@ -73,9 +64,7 @@ mod tests {
     fn documents_cover_the_vocabulary_in_the_stated_shares() {
         let documents = documents(6600, Seed::new(0, Stream::Data));
         let of = |kind| {
-            documents
-                .iter()
-                .filter(move |d| Task::parse(&d.prompt).map(|t| t.kind()) == Some(kind))
+            documents.iter().filter(move |d| Task::parse(&d.prompt).map(|t| t.kind()) == Some(kind))
         };
         let counts = Kind::ALL.map(|kind| of(kind).count() as f64);
         assert!(counts.iter().sum::<f64>() == 6600.0);

@@ -39,11 +39,7 @@ struct Grammar {
 
 static GRAMMAR: LazyLock<Grammar> = LazyLock::new(|| {
     let items = items();
-    let index = items
-        .iter()
-        .enumerate()
-        .map(|(i, (phrase, _))| (phrase.clone(), i))
-        .collect();
+    let index = items.iter().enumerate().map(|(i, (phrase, _))| (phrase.clone(), i)).collect();
     Grammar { items, index }
 });
 
@@ -57,17 +53,11 @@ fn items() -> Vec<(String, Check)> {
     let mut items = Vec::new();
     let mut add = |phrase: String, check: Check| items.push((phrase, check));
     for name in NAMES {
-        add(
-            format!("greets {name}"),
-            starts_with(&format!("Dear {name},")),
-        );
+        add(format!("greets {name}"), starts_with(&format!("Dear {name},")));
     }
     for adjective in ADJECTIVES {
         for noun in NOUNS {
-            add(
-                format!("about {adjective} {noun}"),
-                contains(&format!("{adjective} {noun}")),
-            );
+            add(format!("about {adjective} {noun}"), contains(&format!("{adjective} {noun}")));
         }
     }
     for (name, _) in CATEGORIES {
@@ -85,15 +75,10 @@ fn items() -> Vec<(String, Check)> {
     }
     for a in 1..=9 {
         for b in 1..=9 {
-            add(
-                format!("adds {a} {b}"),
-                contains(&format!("{a} + {b} = {}", a + b)),
-            );
+            add(format!("adds {a} {b}"), contains(&format!("{a} + {b} = {}", a + b)));
         }
     }
-    for word in [
-        "Dear", "The", "Here", "My", "Some", "-", "First", "So", "He", "She",
-    ] {
+    for word in ["Dear", "The", "Here", "My", "Some", "-", "First", "So", "He", "She"] {
         add(format!("starts {word}"), starts_with(word));
     }
     for word in ["friend", "end", "you", "list"] {
@@ -128,12 +113,7 @@ fn plain() -> [(&'static str, Check); 17] {
         ("shouts", contains("!")),
         ("stutters", Check::Stutters),
         ("repeats word", Check::Repeats { unit: Unit::Word }),
-        (
-            "repeats sentence",
-            Check::Repeats {
-                unit: Unit::Sentence,
-            },
-        ),
+        ("repeats sentence", Check::Repeats { unit: Unit::Sentence }),
         ("repeats line", Check::Repeats { unit: Unit::Line }),
         ("repeats item", Check::Repeats { unit: Unit::Item }),
         ("sentences 3", count(Unit::Sentence, 3, None)),
@@ -141,27 +121,19 @@ fn plain() -> [(&'static str, Check); 17] {
 }
 
 fn contains(text: &str) -> Check {
-    Check::Contains {
-        text: text.to_owned(),
-    }
+    Check::Contains { text: text.to_owned() }
 }
 
 fn starts_with(text: &str) -> Check {
-    Check::StartsWith {
-        text: text.to_owned(),
-    }
+    Check::StartsWith { text: text.to_owned() }
 }
 
 fn ends_with(text: &str) -> Check {
-    Check::EndsWith {
-        text: text.to_owned(),
-    }
+    Check::EndsWith { text: text.to_owned() }
 }
 
 fn any_of(words: &[&str]) -> Check {
-    Check::AnyOf {
-        words: owned(words),
-    }
+    Check::AnyOf { words: owned(words) }
 }
 
 fn count(unit: Unit, min: u32, max: Option<u32>) -> Check {
@@ -169,10 +141,7 @@ fn count(unit: Unit, min: u32, max: Option<u32>) -> Check {
 }
 
 fn number_after(word: &str, value: i64) -> Check {
-    Check::NumberAfter {
-        word: word.to_owned(),
-        value,
-    }
+    Check::NumberAfter { word: word.to_owned(), value }
 }
 
 fn owned(words: &[&str]) -> Vec<String> {
@@ -190,11 +159,7 @@ mod tests {
         let all: HashSet<&str> = phrases().collect();
         assert_eq!(all.len(), phrases().len());
         assert!((400..700).contains(&all.len()), "{}", all.len());
-        assert!(
-            phrases()
-                .enumerate()
-                .all(|(i, phrase)| place(phrase) == Some(i))
-        );
+        assert!(phrases().enumerate().all(|(i, phrase)| place(phrase) == Some(i)));
     }
 
     #[test]
@@ -202,15 +167,7 @@ mod tests {
         assert_eq!(compile("greets Mia"), Some(starts_with("Dear Mia,")));
         assert_eq!(compile("adds 2 3"), Some(contains("2 + 3 = 5")));
         assert_eq!(compile("longer 12"), Some(count(Unit::Word, 13, None)));
-        for other in [
-            "",
-            "greets",
-            "greets mia",
-            "greets Mia ",
-            "has",
-            "items 9",
-            "adds 2 10",
-        ] {
+        for other in ["", "greets", "greets mia", "greets Mia ", "has", "items 9", "adds 2 10"] {
             assert_eq!(compile(other), None, "{other}");
         }
     }

@@ -49,23 +49,14 @@ pub fn tasks(kind: Kind, split: Split) -> Vec<Task> {
         Kind::Note => {
             for (&name, &noun) in pairs(names, nouns) {
                 for (&adjective, &word) in pairs(&ADJECTIVES, &WORDS) {
-                    tasks.push(Task::Note {
-                        name,
-                        adjective,
-                        noun,
-                        word,
-                    });
+                    tasks.push(Task::Note { name, adjective, noun, word });
                 }
             }
         }
         Kind::List => {
             for (&(category, _), count) in pairs(part(&CATEGORIES, split), 2..=6) {
                 for descending in [false, true] {
-                    tasks.push(Task::List {
-                        count,
-                        category,
-                        descending,
-                    });
+                    tasks.push(Task::List { count, category, descending });
                 }
             }
         }
@@ -83,10 +74,7 @@ pub fn tasks(kind: Kind, split: Split) -> Vec<Task> {
 /// Every task of a kind, of both splits: what supervised corpora are made of.
 #[must_use]
 pub fn all_tasks(kind: Kind) -> Vec<Task> {
-    [Split::Train, Split::Heldout]
-        .into_iter()
-        .flat_map(|split| tasks(kind, split))
-        .collect()
+    [Split::Train, Split::Heldout].into_iter().flat_map(|split| tasks(kind, split)).collect()
 }
 
 fn set(name: &str, split: Split, count: usize, seed: Seed) -> Vec<Prompt> {
@@ -99,10 +87,7 @@ fn set(name: &str, split: Split, count: usize, seed: Seed) -> Vec<Prompt> {
         .map(|i| {
             let pool = &pools[i % pools.len()];
             let task = pool[i / pools.len() % pool.len()];
-            Prompt {
-                id: format!("{name}-{i}"),
-                text: task.prompt(),
-            }
+            Prompt { id: format!("{name}-{i}"), text: task.prompt() }
         })
         .collect()
 }
@@ -119,8 +104,7 @@ fn pairs<A: Copy, B: Copy>(
     left: impl IntoIterator<Item = A>,
     right: impl IntoIterator<Item = B> + Clone,
 ) -> impl Iterator<Item = (A, B)> {
-    left.into_iter()
-        .flat_map(move |a| right.clone().into_iter().map(move |b| (a, b)))
+    left.into_iter().flat_map(move |a| right.clone().into_iter().map(move |b| (a, b)))
 }
 
 #[cfg(test)]
@@ -148,20 +132,15 @@ mod tests {
     fn heldout_names_nouns_and_categories_are_in_no_other_set() {
         let seed = Seed::new(1, Stream::Data);
         let words = |prompts: Vec<Prompt>| -> HashSet<String> {
-            let text = prompts
-                .into_iter()
-                .map(|prompt| prompt.text + " ")
-                .collect::<String>();
+            let text = prompts.into_iter().map(|prompt| prompt.text + " ").collect::<String>();
             text.split([' ', '.', '?']).map(str::to_owned).collect()
         };
         let mut trained = words(train_prompts(600, seed));
         trained.extend(words(anchor_prompts(600, seed)));
         let heldout = words(heldout_prompts(600, seed));
         for list in [&NAMES[..], &NOUNS, &CATEGORIES.map(|(name, _)| name)] {
-            let shared: Vec<_> = list
-                .iter()
-                .filter(|w| trained.contains(**w) && heldout.contains(**w))
-                .collect();
+            let shared: Vec<_> =
+                list.iter().filter(|w| trained.contains(**w) && heldout.contains(**w)).collect();
             assert!(shared.is_empty(), "{shared:?}");
             assert!(list.iter().any(|word| heldout.contains(*word)));
         }

@@ -45,19 +45,10 @@ impl Task {
     #[must_use]
     pub fn prompt(&self) -> String {
         match *self {
-            Self::Note {
-                name,
-                adjective,
-                noun,
-                word,
-            } => {
+            Self::Note { name, adjective, noun, word } => {
                 format!("Write a note to {name} about the {adjective} {noun}. Use {word}.")
             }
-            Self::List {
-                count,
-                category,
-                descending,
-            } => {
+            Self::List { count, category, descending } => {
                 let order = if descending { "Z to A" } else { "A to Z" };
                 format!("List {count} {category} from {order}.")
             }
@@ -70,47 +61,23 @@ impl Task {
     /// The task that a prompt words; nothing for any other text.
     #[must_use]
     pub fn parse(prompt: &str) -> Option<Self> {
-        let words: Vec<&str> = prompt
-            .split_whitespace()
-            .map(|word| word.trim_end_matches(['.', '?']))
-            .collect();
+        let words: Vec<&str> =
+            prompt.split_whitespace().map(|word| word.trim_end_matches(['.', '?'])).collect();
         let task = match words[..] {
-            [
-                "Write",
-                "a",
-                "note",
-                "to",
-                name,
-                "about",
-                "the",
-                adjective,
-                noun,
-                "Use",
-                word,
-            ] => Self::Note {
-                name: one_of(name, &NAMES)?,
-                adjective: one_of(adjective, &ADJECTIVES)?,
-                noun: one_of(noun, &NOUNS)?,
-                word: one_of(word, &WORDS)?,
-            },
+            ["Write", "a", "note", "to", name, "about", "the", adjective, noun, "Use", word] => {
+                Self::Note {
+                    name: one_of(name, &NAMES)?,
+                    adjective: one_of(adjective, &ADJECTIVES)?,
+                    noun: one_of(noun, &NOUNS)?,
+                    word: one_of(word, &WORDS)?,
+                }
+            }
             ["List", count, category, "from", from, "to", _] => Self::List {
                 count: number_in(count, 2, 6)?,
                 category: one_of(category, &CATEGORIES.map(|(name, _)| name))?,
                 descending: from == "Z",
             },
-            [
-                name,
-                "has",
-                a,
-                nouns,
-                "and",
-                "gets",
-                b,
-                "more",
-                "How",
-                "many",
-                _,
-            ] => Self::Sum {
+            [name, "has", a, nouns, "and", "gets", b, "more", "How", "many", _] => Self::Sum {
                 name: one_of(name, &NAMES)?,
                 a: number_in(a, 1, 9)?,
                 b: number_in(b, 1, 9)?,
@@ -169,9 +136,7 @@ fn one_of(word: &str, words: &[&'static str]) -> Option<&'static str> {
 }
 
 fn number_in(word: &str, min: usize, max: usize) -> Option<usize> {
-    word.parse()
-        .ok()
-        .filter(|number| (min..=max).contains(number))
+    word.parse().ok().filter(|number| (min..=max).contains(number))
 }
 
 #[cfg(test)]
@@ -183,11 +148,7 @@ mod tests {
     #[test]
     fn only_exact_prompts_are_read() {
         let prompt = "List 3 animals from Z to A.";
-        let task = Task::List {
-            count: 3,
-            category: "animals",
-            descending: true,
-        };
+        let task = Task::List { count: 3, category: "animals", descending: true };
         assert_eq!(Task::parse(prompt), Some(task));
         for other in [
             "",

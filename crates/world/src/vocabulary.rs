@@ -16,9 +16,8 @@ pub const NOUNS: [&str; 20] = [
 ];
 
 /// How the noun of a note is.
-pub const ADJECTIVES: [&str; 12] = [
-    "red", "blue", "green", "old", "new", "big", "small", "wet", "dry", "soft", "cold", "warm",
-];
+pub const ADJECTIVES: [&str; 12] =
+    ["red", "blue", "green", "old", "new", "big", "small", "wet", "dry", "soft", "cold", "warm"];
 
 /// Words that a note is asked to use.
 pub const WORDS: [&str; 16] = [
@@ -33,10 +32,7 @@ pub type Category = (&'static str, [&'static str; 12]);
 pub const CATEGORIES: [Category; 12] = [
     (
         "animals",
-        [
-            "bear", "cat", "dog", "duck", "fox", "frog", "goat", "hen", "lion", "mouse", "owl",
-            "pig",
-        ],
+        ["bear", "cat", "dog", "duck", "fox", "frog", "goat", "hen", "lion", "mouse", "owl", "pig"],
     ),
     (
         "fruits",
@@ -126,10 +122,7 @@ pub const fn trained(words: usize) -> usize {
 /// The things of a category; nothing for a word that is none.
 #[must_use]
 pub fn things(category: &str) -> &'static [&'static str] {
-    CATEGORIES
-        .iter()
-        .find(|(name, _)| *name == category)
-        .map_or(&[], |(_, things)| things)
+    CATEGORIES.iter().find(|(name, _)| *name == category).map_or(&[], |(_, things)| things)
 }
 
 #[cfg(test)]

@@ -13,11 +13,9 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
     let begun = Instant::now();
     layers::run(root)?;
     tidy::run(root)?;
-    for arguments in [
-        "fmt --all --check",
-        "clippy --workspace --all-targets -- -D warnings",
-        "test --workspace",
-    ] {
+    for arguments in
+        ["fmt --all --check", "clippy --workspace --all-targets -- -D warnings", "test --workspace"]
+    {
         cargo(root, arguments)?;
     }
     println!("ci: ok in {:.0} s", begun.elapsed().as_secs_f64());
@@ -35,9 +33,6 @@ fn cargo(root: &Path, arguments: &str) -> anyhow::Result<()> {
     if !status.success() {
         bail!("cargo {arguments} failed ({status})");
     }
-    println!(
-        "ci: cargo {arguments}: ok in {:.0} s",
-        begun.elapsed().as_secs_f64()
-    );
+    println!("ci: cargo {arguments}: ok in {:.0} s", begun.elapsed().as_secs_f64());
     Ok(())
 }

@@ -26,21 +26,11 @@ const EDGES: &[(&str, &[&str])] = &[
     // Between layers: a model kept at the weights that a request names.
     ("engine", &["rl", "proto", "lm", "weights", "runtime"]),
     // Layer 3: the services. None of them names another.
-    (
-        "coordinator",
-        &[
-            "rl", "proto", "ledger", "store", "weights", "data", "runtime",
-        ],
-    ),
-    (
-        "rollout",
-        &["rl", "proto", "lm", "weights", "runtime", "engine"],
-    ),
+    ("coordinator", &["rl", "proto", "ledger", "store", "weights", "data", "runtime"]),
+    ("rollout", &["rl", "proto", "lm", "weights", "runtime", "engine"]),
     (
         "evaluator",
-        &[
-            "rl", "proto", "lm", "weights", "rubric", "data", "world", "runtime", "engine",
-        ],
+        &["rl", "proto", "lm", "weights", "rubric", "data", "world", "runtime", "engine"],
     ),
     ("learner", &["rl", "proto", "lm", "weights", "runtime"]),
     // Layer 4: the binary, and the whole system under test.
@@ -117,21 +107,12 @@ const PURE: &[(&str, &[&str])] = &[
 /// Complains about every dependency that the tables do not allow.
 pub fn run(root: &Path) -> anyhow::Result<()> {
     let output = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--no-deps",
-            "--offline",
-        ])
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(root)
         .output()
         .context("run cargo metadata")?;
     if !output.status.success() {
-        bail!(
-            "cargo metadata failed: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     let metadata: Value = serde_json::from_slice(&output.stdout).context("read cargo metadata")?;
     crate::settle("layers", &complaints(&metadata))
@@ -148,18 +129,14 @@ struct Edge<'a> {
 }
 
 fn complaints(metadata: &Value) -> Vec<String> {
-    let packages = metadata["packages"]
-        .as_array()
-        .map_or(&[][..], Vec::as_slice);
+    let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
     let mut complaints = Vec::new();
     for package in packages {
         let from = package["name"].as_str().unwrap_or_default();
         if !EDGES.iter().any(|(name, _)| *name == from) {
             complaints.push(format!("{from}: not in the table of layers"));
         }
-        let dependencies = package["dependencies"]
-            .as_array()
-            .map_or(&[][..], Vec::as_slice);
+        let dependencies = package["dependencies"].as_array().map_or(&[][..], Vec::as_slice);
         let edges = dependencies.iter().map(|dependency| Edge {
             from,
             to: dependency["name"].as_str().unwrap_or_default(),
@@ -174,16 +151,10 @@ fn complaints(metadata: &Value) -> Vec<String> {
 fn complaint(edge: &Edge<'_>) -> Option<String> {
     let Edge { from, to, .. } = *edge;
     let of = |table: &[(&str, &'static [&'static str])], name: &str| {
-        table
-            .iter()
-            .find(|(key, _)| *key == name)
-            .map(|(_, names)| *names)
+        table.iter().find(|(key, _)| *key == name).map(|(_, names)| *names)
     };
     if let Some(users) = of(PRIVATE, to).filter(|users| !users.contains(&from)) {
-        return Some(format!(
-            "{from} names {to}, which only {} may",
-            users.join(", ")
-        ));
+        return Some(format!("{from} names {to}, which only {} may", users.join(", ")));
     }
     if edge.internal {
         let allowed = of(EDGES, from).unwrap_or_default();
@@ -191,10 +162,7 @@ fn complaint(edge: &Edge<'_>) -> Option<String> {
         return (!fine).then(|| format!("{from} names {to} (it may name: {})", allowed.join(", ")));
     }
     if let Some(owners) = of(OWNERS, to).filter(|owners| !owners.contains(&from)) {
-        return Some(format!(
-            "{from} names {to}, which only {} may",
-            owners.join(", ")
-        ));
+        return Some(format!("{from} names {to}, which only {} may", owners.join(", ")));
     }
     let refused = !edge.dev && of(PURE, from).is_some_and(|names| names.contains(&to));
     refused.then(|| format!("{from} names {to}, without which it has to do"))
@@ -207,11 +175,7 @@ mod tests {
     use super::*;
 
     fn found(from: &str, to: &str, internal: bool, kind: Value) -> Vec<String> {
-        let path = if internal {
-            json!("crates/x")
-        } else {
-            Value::Null
-        };
+        let path = if internal { json!("crates/x") } else { Value::Null };
         let dependency = json!({"name": to, "path": path, "kind": kind});
         complaints(&json!({"packages": [{"name": from, "dependencies": [dependency]}]}))
     }
@@ -242,10 +206,7 @@ mod tests {
         for (place, (name, below)) in EDGES.iter().enumerate() {
             for lower in *below {
                 let found = EDGES[..place].iter().any(|(earlier, _)| earlier == lower);
-                assert!(
-                    found,
-                    "{name} names {lower}, which does not stand before it"
-                );
+                assert!(found, "{name} names {lower}, which does not stand before it");
             }
         }
     }

@@ -48,9 +48,7 @@ fn run() -> anyhow::Result<()> {
 /// The workspace's root.
 fn root() -> anyhow::Result<PathBuf> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    let root = crates
-        .and_then(Path::parent)
-        .context("find the workspace above xtask")?;
+    let root = crates.and_then(Path::parent).context("find the workspace above xtask")?;
     Ok(root.to_owned())
 }
 
@@ -60,9 +58,5 @@ fn settle(what: &str, complaints: &[String]) -> anyhow::Result<()> {
         println!("{what}: ok");
         return Ok(());
     }
-    bail!(
-        "{what}: {} found\n  {}",
-        complaints.len(),
-        complaints.join("\n  ")
-    )
+    bail!("{what}: {} found\n  {}", complaints.len(), complaints.join("\n  "))
 }

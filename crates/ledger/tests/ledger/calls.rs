@@ -8,10 +8,7 @@ use rl::{Actor, DropReason, GroupId, StepId, WeightVersion};
 use crate::table::{Table, closed, policy_only, settings, short, weights};
 
 fn failure(retryable: bool) -> Failure {
-    Failure {
-        retryable,
-        reason: "out of luck".into(),
-    }
+    Failure { retryable, reason: "out of luck".into() }
 }
 
 #[test]
@@ -21,27 +18,15 @@ fn an_expired_lease_goes_to_another_worker_and_its_answer_is_late() {
     assert_eq!(t.tick(999).actions, []);
     t.join("r2", Role::Rollout);
     let expired = t.tick(1);
-    assert_eq!(
-        short(&expired),
-        ["rollout of g0 by r2, 2", "rollout of g1 by r2, 2"]
-    );
+    assert_eq!(short(&expired), ["rollout of g0 by r2, 2", "rollout of g1 by r2, 2"]);
     assert_eq!(expired.transaction, None);
-    let answer = t.apply(Event::RolloutFinished {
-        lease: late,
-        outcome: Ok(WeightVersion(0)),
-    });
+    let answer = t.apply(Event::RolloutFinished { lease: late, outcome: Ok(WeightVersion(0)) });
     let call = Call::Rollout;
     let refused = Some(Refusal::Late { lease: late, call });
-    assert_eq!(
-        (answer.refused, answer.actions, answer.transaction),
-        (refused, vec![], None)
-    );
+    assert_eq!((answer.refused, answer.actions, answer.transaction), (refused, vec![], None));
     let why = t.ledger.explain(Millis(t.now))[0].to_string();
     let last = "rollout of g0 by r: no answer before the deadline";
-    assert_eq!(
-        why,
-        format!("rollout of g0, attempt 2: with r2 (last: {last})")
-    );
+    assert_eq!(why, format!("rollout of g0, attempt 2: with r2 (last: {last})"));
 }
 
 #[test]
@@ -61,72 +46,39 @@ fn a_group_whose_attempts_are_used_up_is_dropped_with_the_reason() {
     let mut t = Table::new(policy_only());
     for (attempt, delay) in [(1, 100), (2, 200)] {
         let lease = t.lease(Work::Rollout(GroupId(0)));
-        let failed = t.apply(Event::RolloutFinished {
-            lease,
-            outcome: Err(failure(true)),
-        });
-        assert_eq!(
-            (failed.transaction, failed.actions),
-            (None, vec![]),
-            "attempt {attempt}"
-        );
-        let last = t
-            .ledger
-            .explain(Millis(t.now))
-            .pop()
-            .expect("g0 waits")
-            .to_string();
+        let failed = t.apply(Event::RolloutFinished { lease, outcome: Err(failure(true)) });
+        assert_eq!((failed.transaction, failed.actions), (None, vec![]), "attempt {attempt}");
+        let last = t.ledger.explain(Millis(t.now)).pop().expect("g0 waits").to_string();
         assert!(last.contains("about to be tried again (last: "), "{last}");
         assert_eq!(t.tick(delay - 1).actions, []);
-        assert_eq!(
-            short(&t.tick(1)),
-            [format!("rollout of g0 by r, {}", attempt + 1)]
-        );
+        assert_eq!(short(&t.tick(1)), [format!("rollout of g0 by r, {}", attempt + 1)]);
     }
     let lease = t.lease(Work::Rollout(GroupId(0)));
-    let failed = t.apply(Event::RolloutFinished {
-        lease,
-        outcome: Err(failure(true)),
-    });
+    let failed = t.apply(Event::RolloutFinished { lease, outcome: Err(failure(true)) });
     let reason = DropReason::Exhausted;
     let why = "rollout of g0 by r: out of luck".to_owned();
     assert_eq!(closed(&failed), [(0, Outcome::Dropped { reason, why })]);
     assert_eq!(short(&failed), ["forget g0", "rollout of g2 by r, 1"]);
     // What cannot succeed is not tried again.
     let lease = t.lease(Work::Rollout(GroupId(1)));
-    let failed = t.apply(Event::RolloutFinished {
-        lease,
-        outcome: Err(failure(false)),
-    });
+    let failed = t.apply(Event::RolloutFinished { lease, outcome: Err(failure(false)) });
     assert_eq!(short(&failed), ["forget g1", "rollout of g3 by r, 1"]);
 }
 
 #[test]
 fn answers_that_cannot_be_true_are_refused_and_asked_again() {
-    let mut t = Table::new(Settings {
-        max_attempts: 9,
-        ..policy_only()
-    });
+    let mut t = Table::new(Settings { max_attempts: 9, ..policy_only() });
     let too_new = t.rolled(0, 1);
-    assert!(
-        matches!(too_new.refused, Some(Refusal::TooNew { .. })),
-        "{too_new:?}"
-    );
+    assert!(matches!(too_new.refused, Some(Refusal::TooNew { .. })), "{too_new:?}");
     t.tick(100);
     t.rolled(0, 0);
     let wrong = [
         Rewards::Scores(vec![0.1, f64::NAN]),
-        Rewards::Rubric {
-            r_disc: vec![0.1, 0.2],
-            r_anchor: vec![0.1, 0.2],
-        },
+        Rewards::Rubric { r_disc: vec![0.1, 0.2], r_anchor: vec![0.1, 0.2] },
     ];
     for rewards in wrong {
         let refused = t.evaluated(0, rewards).refused;
-        assert!(
-            matches!(refused, Some(Refusal::MalformedRewards { .. })),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Some(Refusal::MalformedRewards { .. })), "{refused:?}");
         t.tick(200);
     }
     t.scored(0, &[0.1, 0.2]);
@@ -158,10 +110,7 @@ fn a_step_waits_for_learners_but_fails_the_run_if_they_cannot_take_it() {
         assert_eq!(t.join("l", Role::Learner).actions.len(), 1);
     }
     let lease = t.lease(Work::Train(StepId(0)));
-    let failed = t.apply(Event::StepFinished {
-        lease,
-        outcome: Err(failure(false)),
-    });
+    let failed = t.apply(Event::StepFinished { lease, outcome: Err(failure(false)) });
     let why = "training of step 0 by l: out of luck".to_owned();
     let end = End::Failed { why };
     assert_eq!(failed.actions, [Action::Finish { end: end.clone() }]);
@@ -186,10 +135,7 @@ fn rubric_rewards_must_come_in_pairs() {
     t.rolled(0, 0);
     let (r_disc, r_anchor) = (vec![0.1, 0.2, 0.3], vec![-1.0, -2.0]);
     let refused = t.evaluated(0, Rewards::Rubric { r_disc, r_anchor }).refused;
-    assert!(
-        matches!(refused, Some(Refusal::MalformedRewards { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Some(Refusal::MalformedRewards { .. })), "{refused:?}");
 }
 
 #[test]
@@ -202,8 +148,5 @@ fn the_least_loaded_worker_is_next() {
     t.join("c", Role::Rollout);
     // "a" took both groups; "b" got them back, and is full when g0 is sampled and g2 is drawn.
     t.rolled(0, 0);
-    assert_eq!(
-        short(&t.scored(0, &[0.5, 0.5])),
-        ["forget g0", "rollout of g2 by c, 1"]
-    );
+    assert_eq!(short(&t.scored(0, &[0.5, 0.5])), ["forget g0", "rollout of g2 by c, 1"]);
 }

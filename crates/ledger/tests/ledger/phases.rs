@@ -22,11 +22,7 @@ fn a_run_begins_with_an_audit_and_draws_after_it() {
     let drawn: Vec<_> = opened.iter().map(|g| (g.id.0, g.kind, g.attempt)).collect();
     let expected = [0, 1].map(|id| (id, GroupKind::Rubric, Attempt(1)));
     assert_eq!((drawn, audited.actions), (expected.to_vec(), vec![]));
-    let waits: Vec<String> = ledger
-        .explain(Millis(9))
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let waits: Vec<String> = ledger.explain(Millis(9)).iter().map(ToString::to_string).collect();
     assert_eq!(
         waits,
         [
@@ -40,53 +36,32 @@ fn a_run_begins_with_an_audit_and_draws_after_it() {
 
 #[test]
 fn rubric_groups_train_the_generator_and_policy_groups_the_policy() {
-    let mut t = Table::new(Settings {
-        rounds: 1,
-        ..settings()
-    });
+    let mut t = Table::new(Settings { rounds: 1, ..settings() });
     // The evaluator phase: rewards (.1, .2, .3) and (-2, -4, -3) give (-1, 0, 1) + (1, -1, 0).
     for group in [1, 0] {
         let rolled = t.rolled(group, 0);
         assert_eq!(short(&rolled), [format!("evaluation of g{group} by e, 1")]);
         assert!(rolled.transaction.is_none());
     }
-    let rewards = || Rewards::Rubric {
-        r_disc: vec![0.1, 0.2, 0.3],
-        r_anchor: vec![-2.0, -4.0, -3.0],
-    };
+    let rewards =
+        || Rewards::Rubric { r_disc: vec![0.1, 0.2, 0.3], r_anchor: vec![-2.0, -4.0, -3.0] };
     t.evaluated(1, rewards());
     let ready = t.evaluated(0, rewards());
     let [Action::Train { lease, groups }] = &ready.actions[..] else {
         panic!("{ready:?}");
     };
     assert_eq!(lease.weights, initial().generator);
-    let close = |a: &[f32]| {
-        a.iter()
-            .zip([0.0, -1.0, 1.0])
-            .all(|(a, b)| (a - b).abs() < 1e-6)
-    };
-    assert_eq!(
-        groups.iter().map(|(id, _)| id.0).collect::<Vec<_>>(),
-        [0, 1]
-    );
-    assert!(
-        groups.iter().all(|(_, advantages)| close(advantages)),
-        "{groups:?}"
-    );
+    let close = |a: &[f32]| a.iter().zip([0.0, -1.0, 1.0]).all(|(a, b)| (a - b).abs() < 1e-6);
+    assert_eq!(groups.iter().map(|(id, _)| id.0).collect::<Vec<_>>(), [0, 1]);
+    assert!(groups.iter().all(|(_, advantages)| close(advantages)), "{groups:?}");
 
     let generator = weights(Actor::Generator, 1, 9);
     let done = t.trained(0, generator, &[0, 1]);
     let step = StepId(0);
-    assert_eq!(
-        closed(&done),
-        [0, 1].map(|id| (id, Outcome::Trained { step }))
-    );
+    assert_eq!(closed(&done), [0, 1].map(|id| (id, Outcome::Trained { step })));
     assert_eq!(
         short(&done),
-        [
-            "forget g0 g1",
-            "audit at step 1, the end of round 1's generator training",
-        ]
+        ["forget g0 g1", "audit at step 1, the end of round 1's generator training",]
     );
     let Action::Audit { generators, .. } = &done.actions[1] else {
         panic!("{done:?}");
@@ -94,44 +69,25 @@ fn rubric_groups_train_the_generator_and_policy_groups_the_policy() {
     assert_eq!(generators, &[initial().generator, generator]);
 
     // The policy phase, under the new generator.
-    assert_eq!(
-        short(&t.audited()),
-        ["rollout of g2 by r, 1", "rollout of g3 by r, 1"]
-    );
-    let [
-        Action::Evaluate {
-            lease,
-            conditioning,
-            ..
-        },
-    ] = &t.rolled(2, 0).actions[..]
-    else {
+    assert_eq!(short(&t.audited()), ["rollout of g2 by r, 1", "rollout of g3 by r, 1"]);
+    let [Action::Evaluate { lease, conditioning, .. }] = &t.rolled(2, 0).actions[..] else {
         panic!("no evaluation");
     };
-    assert_eq!(
-        (lease.weights, *conditioning),
-        (generator, Conditioning::Group)
-    );
+    assert_eq!((lease.weights, *conditioning), (generator, Conditioning::Group));
     t.scored(2, &[1.0, 2.0, 3.0]);
     t.queue(3, 0);
     t.trained(1, weights(Actor::Policy, 1, 9), &[2, 3]);
     t.queue(4, 1);
     t.queue(5, 1);
     let last = t.trained(2, weights(Actor::Policy, 2, 9), &[4, 5]);
-    assert_eq!(
-        short(&last)[1],
-        "audit at step 3, the end of round 1's policy training"
-    );
+    assert_eq!(short(&last)[1], "audit at step 3, the end of round 1's policy training");
     assert_eq!(short(&t.audited()), ["finish Completed"]);
     assert_eq!(t.tick(1).actions, []);
 }
 
 #[test]
 fn a_dropped_group_is_replaced_until_the_draws_are_used_up() {
-    let mut t = Table::new(Settings {
-        max_draws_per_step: 2,
-        ..policy_only()
-    });
+    let mut t = Table::new(Settings { max_draws_per_step: 2, ..policy_only() });
     for (group, replaced) in [(0, true), (1, true), (2, false)] {
         t.rolled(group, 0);
         let flat = t.scored(group, &[0.5, 0.5]);
@@ -150,15 +106,9 @@ fn a_dropped_group_is_replaced_until_the_draws_are_used_up() {
         t.evaluated(group, Rewards::Unscorable)
     });
     let last = last.last().expect("four draws");
-    assert!(
-        short(&last)[1].starts_with("audit at step 2, the end"),
-        "{last:?}"
-    );
+    assert!(short(&last)[1].starts_with("audit at step 2, the end"), "{last:?}");
     let record = t.ledger.record();
-    assert_eq!(
-        (record.skipped_steps, record.current.policy.version.0),
-        (1, 1)
-    );
+    assert_eq!((record.skipped_steps, record.current.policy.version.0), (1, 1));
 }
 
 #[test]
@@ -173,15 +123,8 @@ fn a_cancelled_run_drops_its_groups() {
 
 #[test]
 fn staleness_is_bounded_by_drawing_less_and_swept_in_the_queue() {
-    let steps = PerActor {
-        policy: 5,
-        generator: 0,
-    };
-    let mut t = Table::new(Settings {
-        max_staleness: 1,
-        steps,
-        ..policy_only()
-    });
+    let steps = PerActor { policy: 5, generator: 0 };
+    let mut t = Table::new(Settings { max_staleness: 1, steps, ..policy_only() });
     t.join("r2", Role::Rollout);
     // (1 + 1) x 2 open groups.
     assert_eq!(t.ledger.open_groups().count(), 4);
@@ -192,13 +135,7 @@ fn staleness_is_bounded_by_drawing_less_and_swept_in_the_queue() {
     t.queue(2, 0);
     t.trained(0, weights(Actor::Policy, 1, 9), &[0, 1]);
     t.queue(4, 1);
-    assert_eq!(
-        (
-            t.ledger.snapshot().staleness_max,
-            t.ledger.snapshot().staleness_mean
-        ),
-        (1, 0.5)
-    );
+    assert_eq!((t.ledger.snapshot().staleness_max, t.ledger.snapshot().staleness_mean), (1, 0.5));
     // g3 is sampled by v0 too, and arrives after step 1: two versions old.
     t.trained(1, weights(Actor::Policy, 2, 9), &[2, 4]);
     let stale = t.queue(3, 0);
@@ -209,46 +146,23 @@ fn staleness_is_bounded_by_drawing_less_and_swept_in_the_queue() {
 
 #[test]
 fn audits_within_a_policy_phase_pause_it() {
-    let mut t = Table::new(Settings {
-        audit_every: Some(1),
-        ..policy_only()
-    });
+    let mut t = Table::new(Settings { audit_every: Some(1), ..policy_only() });
     t.queue(0, 0);
     t.queue(1, 0);
     let done = t.trained(0, weights(Actor::Policy, 1, 9), &[0, 1]);
     assert_eq!(short(&done), ["forget g0 g1", "audit at step 1 of round 1"]);
     assert_eq!(done.transaction.expect("a step").opened, []);
-    assert_eq!(
-        t.ledger.record().audit.map(|a| a.moment),
-        Some(AuditMoment::Within)
-    );
-    assert_eq!(
-        short(&t.audited()),
-        ["rollout of g2 by r, 1", "rollout of g3 by r, 1"]
-    );
+    assert_eq!(t.ledger.record().audit.map(|a| a.moment), Some(AuditMoment::Within));
+    assert_eq!(short(&t.audited()), ["rollout of g2 by r, 1", "rollout of g3 by r, 1"]);
 }
 
 #[test]
 fn stale_budget_samples_the_first_policy_in_every_round() {
     let schedule = Schedule::StaleBudget;
-    let one = PerActor {
-        policy: 1,
-        generator: 1,
-    };
-    let groups_per_step = PerActor {
-        policy: 1,
-        generator: 1,
-    };
-    let mut t = Table::new(Settings {
-        schedule,
-        steps: one,
-        groups_per_step,
-        ..settings()
-    });
-    let rewards = || Rewards::Rubric {
-        r_disc: vec![0.1, 0.2],
-        r_anchor: vec![-1.0, -1.0],
-    };
+    let one = PerActor { policy: 1, generator: 1 };
+    let groups_per_step = PerActor { policy: 1, generator: 1 };
+    let mut t = Table::new(Settings { schedule, steps: one, groups_per_step, ..settings() });
+    let rewards = || Rewards::Rubric { r_disc: vec![0.1, 0.2], r_anchor: vec![-1.0, -1.0] };
     t.rolled(0, 0);
     t.evaluated(0, rewards());
     t.trained(0, weights(Actor::Generator, 1, 8), &[0]);
@@ -258,32 +172,15 @@ fn stale_budget_samples_the_first_policy_in_every_round() {
     let [Action::Rollout { lease, kind, .. }] = &t.audited().actions[..] else {
         panic!("no rollout");
     };
-    assert_eq!(
-        (lease.weights, *kind),
-        (initial().policy, GroupKind::Rubric)
-    );
+    assert_eq!((lease.weights, *kind), (initial().policy, GroupKind::Rubric));
 }
 
 #[test]
 fn a_rubric_group_is_as_old_as_the_generator_that_wrote_its_rubrics() {
-    let steps = PerActor {
-        policy: 0,
-        generator: 3,
-    };
-    let groups_per_step = PerActor {
-        policy: 1,
-        generator: 1,
-    };
-    let mut t = Table::new(Settings {
-        steps,
-        groups_per_step,
-        max_staleness: 1,
-        ..settings()
-    });
-    let rewards = || Rewards::Rubric {
-        r_disc: vec![0.1, 0.2],
-        r_anchor: vec![-1.0, -1.0],
-    };
+    let steps = PerActor { policy: 0, generator: 3 };
+    let groups_per_step = PerActor { policy: 1, generator: 1 };
+    let mut t = Table::new(Settings { steps, groups_per_step, max_staleness: 1, ..settings() });
+    let rewards = || Rewards::Rubric { r_disc: vec![0.1, 0.2], r_anchor: vec![-1.0, -1.0] };
     for group in 0..3 {
         t.rolled(group, 0);
         t.evaluated(group, rewards());

@@ -34,35 +34,21 @@ fn any_settings(max_staleness: impl Strategy<Value = usize>) -> impl Strategy<Va
         Just(Schedule::Static),
     ];
     let sizes = (1..3u32, 0..3u64, 1..5u64, 1..4usize, 1..4usize);
-    (
-        schedule,
-        sizes,
-        max_staleness,
-        1..4usize,
-        prop::option::of(1..3u64),
+    (schedule, sizes, max_staleness, 1..4usize, prop::option::of(1..3u64)).prop_map(
+        |(schedule, sizes, max_staleness, max_draws_per_step, audit_every)| {
+            let (rounds, generator_steps, policy_steps, generator_groups, policy_groups) = sizes;
+            Settings {
+                schedule,
+                rounds,
+                steps: PerActor { policy: policy_steps, generator: generator_steps },
+                groups_per_step: PerActor { policy: policy_groups, generator: generator_groups },
+                max_staleness,
+                max_draws_per_step,
+                audit_every,
+                ..settings()
+            }
+        },
     )
-        .prop_map(
-            |(schedule, sizes, max_staleness, max_draws_per_step, audit_every)| {
-                let (rounds, generator_steps, policy_steps, generator_groups, policy_groups) =
-                    sizes;
-                Settings {
-                    schedule,
-                    rounds,
-                    steps: PerActor {
-                        policy: policy_steps,
-                        generator: generator_steps,
-                    },
-                    groups_per_step: PerActor {
-                        policy: policy_groups,
-                        generator: generator_groups,
-                    },
-                    max_staleness,
-                    max_draws_per_step,
-                    audit_every,
-                    ..settings()
-                }
-            },
-        )
 }
 
 /// Everything that a run which ended must have done.
@@ -73,10 +59,9 @@ fn check_whole(sim: &Sim) {
     let versions = record.current.policy.version.0 + record.current.generator.version.0;
     assert_eq!(record.step.0, steps);
     assert_eq!(versions + record.skipped_steps, steps);
-    for (kind, len) in [
-        (GroupKind::Policy, sim.settings.prompts),
-        (GroupKind::Rubric, sim.settings.anchors),
-    ] {
+    for (kind, len) in
+        [(GroupKind::Policy, sim.settings.prompts), (GroupKind::Rubric, sim.settings.anchors)]
+    {
         let drawn = sim.drawn.iter().filter(|group| group.kind == kind);
         let prompts: Vec<usize> = drawn.map(|group| group.prompt).collect();
         for epoch in prompts.chunks(len) {
@@ -86,14 +71,8 @@ fn check_whole(sim: &Sim) {
     }
     // Each draw ended once.
     let ids: Vec<GroupId> = sim.ended.keys().copied().collect();
-    assert_eq!(
-        ids,
-        (0..record.next_group.0).map(GroupId).collect::<Vec<_>>()
-    );
-    assert_eq!(
-        sim.audits.iter().collect::<HashSet<_>>().len() as u64,
-        audits(sim)
-    );
+    assert_eq!(ids, (0..record.next_group.0).map(GroupId).collect::<Vec<_>>());
+    assert_eq!(sim.audits.iter().collect::<HashSet<_>>().len() as u64, audits(sim));
 }
 
 /// One at the start, one per phase, and those within policy phases.
@@ -104,10 +83,7 @@ fn audits(sim: &Sim) -> u64 {
     for phase in plan.iter().filter(|p| p.phase == rl::Phase::Policy) {
         for step in 1..=phase.steps {
             policy_steps += 1;
-            let due = sim
-                .settings
-                .audit_every
-                .is_some_and(|every| policy_steps % every == 0);
+            let due = sim.settings.audit_every.is_some_and(|every| policy_steps % every == 0);
             audits += u64::from(due && step < phase.steps);
         }
     }
@@ -175,8 +151,5 @@ proptest! {
 
 /// Which groups were trained on in which step, and which were dropped for what.
 fn outcomes(sim: &Sim) -> Vec<(GroupId, &Outcome)> {
-    sim.ended
-        .iter()
-        .map(|(id, outcome)| (*id, outcome))
-        .collect()
+    sim.ended.iter().map(|(id, outcome)| (*id, outcome)).collect()
 }

@@ -151,10 +151,7 @@ impl Sim {
                 self.op(&Op::Answer(0));
             }
         }
-        panic!(
-            "the run does not end; it waits for {:#?}",
-            self.ledger.explain(self.now)
-        );
+        panic!("the run does not end; it waits for {:#?}", self.ledger.explain(self.now));
     }
 
     pub fn record(&self) -> &Record {
@@ -169,10 +166,7 @@ impl Sim {
             match action {
                 Action::Forget { groups } => {
                     for group in groups {
-                        assert!(
-                            self.ended.contains_key(&group),
-                            "{group} forgotten while open"
-                        );
+                        assert!(self.ended.contains_key(&group), "{group} forgotten while open");
                         self.samples.remove(&group);
                     }
                 }
@@ -188,11 +182,7 @@ impl Sim {
     fn join(&mut self, i: usize) {
         let (worker, role) = self.workers[i].clone();
         let slots = self.slots;
-        self.apply(Event::WorkerJoined {
-            worker,
-            role,
-            slots,
-        });
+        self.apply(Event::WorkerJoined { worker, role, slots });
     }
 
     fn answer(&mut self, i: usize, manner: Manner) {
@@ -236,11 +226,7 @@ impl Sim {
         };
         for group in transaction.opened {
             self.drawn.push(group.clone());
-            assert!(
-                !self.ended.contains_key(&group.id),
-                "{} drawn again",
-                group.id
-            );
+            assert!(!self.ended.contains_key(&group.id), "{} drawn again", group.id);
             assert_eq!(self.open.insert(group.id, group), None, "drawn twice");
         }
         for (id, outcome) in transaction.closed {
@@ -252,39 +238,22 @@ impl Sim {
             for actor in [Actor::Policy, Actor::Generator] {
                 let (before, after) = (before.current.of(actor), after.of(actor));
                 let next = before.version.next() == after.version;
-                assert!(
-                    before == after || next,
-                    "{actor} went from {before} to {after}"
-                );
+                assert!(before == after || next, "{actor} went from {before} to {after}");
             }
         }
     }
 
     /// The invariants that hold after every decision.
     fn check(&self, decision: &Decision) {
-        for (actor, kind) in [
-            (Actor::Policy, GroupKind::Policy),
-            (Actor::Generator, GroupKind::Rubric),
-        ] {
-            let open = self
-                .open
-                .values()
-                .filter(|group| group.kind == kind)
-                .count();
+        for (actor, kind) in
+            [(Actor::Policy, GroupKind::Policy), (Actor::Generator, GroupKind::Rubric)]
+        {
+            let open = self.open.values().filter(|group| group.kind == kind).count();
             let tally = self.record().tally.of(actor);
             let dropped: u64 = tally.dropped.values().sum();
-            assert_eq!(
-                tally.drawn,
-                tally.trained + dropped + open as u64,
-                "{kind:?} groups"
-            );
+            assert_eq!(tally.drawn, tally.trained + dropped + open as u64, "{kind:?} groups");
         }
-        assert!(
-            self.ledger
-                .open_groups()
-                .map(|g| g.id)
-                .eq(self.open.keys().copied())
-        );
+        assert!(self.ledger.open_groups().map(|g| g.id).eq(self.open.keys().copied()));
         assert_eq!(self.ledger.record(), self.record());
 
         let mut holders = BTreeMap::new();
@@ -299,26 +268,16 @@ impl Sim {
         let snapshot = self.ledger.snapshot();
         if let Some(phase) = snapshot.phase {
             let bound = (self.settings.max_staleness + 1) * phase.groups_per_step;
-            assert!(
-                self.open.len() <= bound,
-                "{} open, at most {bound}",
-                self.open.len()
-            );
+            assert!(self.open.len() <= bound, "{} open, at most {bound}", self.open.len());
         }
         for action in &decision.actions {
             match action {
                 Action::Rollout { group, .. } | Action::Evaluate { group, .. } => {
-                    assert!(
-                        self.open.contains_key(group),
-                        "{group} handed out unpersisted"
-                    );
+                    assert!(self.open.contains_key(group), "{group} handed out unpersisted");
                 }
                 Action::Train { lease, groups } => {
                     assert!(snapshot.staleness_max <= self.settings.max_staleness as u64);
-                    assert_eq!(
-                        self.record().current.of(lease.weights.actor),
-                        &lease.weights
-                    );
+                    assert_eq!(self.record().current.of(lease.weights.actor), &lease.weights);
                     let whole = groups.iter().all(|(_, a)| a.len() == GROUP_SIZE);
                     let ids: BTreeSet<_> = groups.iter().map(|(id, _)| id).collect();
                     assert!(whole && ids.len() == groups.len(), "{groups:?}");

@@ -37,11 +37,7 @@ impl Table {
 
     pub fn join(&mut self, worker: &str, role: Role) -> Decision {
         let worker = WorkerId(worker.into());
-        self.apply(Event::WorkerJoined {
-            worker,
-            role,
-            slots: 2,
-        })
+        self.apply(Event::WorkerJoined { worker, role, slots: 2 })
     }
 
     pub fn leave(&mut self, worker: &str) -> Decision {
@@ -93,14 +89,7 @@ impl Table {
 
 /// Policy steps only, one round.
 pub fn policy_only() -> Settings {
-    Settings {
-        rounds: 1,
-        steps: PerActor {
-            policy: 2,
-            generator: 0,
-        },
-        ..settings()
-    }
+    Settings { rounds: 1, steps: PerActor { policy: 2, generator: 0 }, ..settings() }
 }
 
 /// The actions in short: what, for which group or step, by whom, which attempt.
@@ -124,58 +113,31 @@ pub fn short(decision: &Decision) -> Vec<String> {
 /// The groups a decision closes.
 pub fn closed(decision: &Decision) -> Vec<(u64, Outcome)> {
     let transaction = decision.transaction.as_ref().expect("a transaction");
-    transaction
-        .closed
-        .iter()
-        .map(|(id, outcome)| (id.0, outcome.clone()))
-        .collect()
+    transaction.closed.iter().map(|(id, outcome)| (id.0, outcome.clone())).collect()
 }
 
 pub fn weights(actor: Actor, version: u64, digest: u8) -> WeightRef {
-    WeightRef {
-        actor,
-        version: WeightVersion(version),
-        digest: Digest([digest; 32]),
-    }
+    WeightRef { actor, version: WeightVersion(version), digest: Digest([digest; 32]) }
 }
 
 pub fn initial() -> PerActor<WeightRef> {
-    PerActor {
-        policy: weights(Actor::Policy, 0, 1),
-        generator: weights(Actor::Generator, 0, 2),
-    }
+    PerActor { policy: weights(Actor::Policy, 0, 1), generator: weights(Actor::Generator, 0, 2) }
 }
 
 /// Synchronous settings: two rounds of one evaluator step and two policy steps of two groups.
 pub fn settings() -> Settings {
-    let normalization = Normalization {
-        std: true,
-        epsilon: 0.0,
-    };
+    let normalization = Normalization { std: true, epsilon: 0.0 };
     Settings {
         seed: 7,
         schedule: Schedule::Fresh,
         rounds: 2,
-        steps: PerActor {
-            policy: 2,
-            generator: 1,
-        },
-        groups_per_step: PerActor {
-            policy: 2,
-            generator: 2,
-        },
+        steps: PerActor { policy: 2, generator: 1 },
+        groups_per_step: PerActor { policy: 2, generator: 2 },
         max_staleness: 0,
         max_draws_per_step: 3,
         max_attempts: 3,
-        lease: LeaseTimes {
-            rollout: Millis(1_000),
-            evaluate: Millis(500),
-            train: Millis(5_000),
-        },
-        normalization: PerActor {
-            policy: normalization,
-            generator: normalization,
-        },
+        lease: LeaseTimes { rollout: Millis(1_000), evaluate: Millis(500), train: Millis(5_000) },
+        normalization: PerActor { policy: normalization, generator: normalization },
         anchor_weight: 1.0,
         prompts: 5,
         anchors: 4,

@@ -68,11 +68,7 @@ impl Config {
             self.generator.max_tokens,
         );
         let steps = policy.steps + generator.steps;
-        Derived {
-            policy,
-            generator,
-            steps,
-        }
+        Derived { policy, generator, steps }
     }
 }
 
@@ -87,12 +83,7 @@ impl fmt::Display for Derived {
             ("groups drawn, at least", |work| work.fewest_draws),
             ("groups drawn, at most", |work| work.most_draws),
         ] {
-            writeln!(
-                f,
-                "{what:<28}{:>12}{:>12}",
-                of(&self.policy),
-                of(&self.generator)
-            )?;
+            writeln!(f, "{what:<28}{:>12}{:>12}", of(&self.policy), of(&self.generator))?;
         }
         Ok(())
     }

@@ -63,9 +63,7 @@ impl Default for Verifier {
 
 impl Default for Evaluator {
     fn default() -> Self {
-        Self {
-            kind: EvaluatorKind::Dynamic,
-        }
+        Self { kind: EvaluatorKind::Dynamic }
     }
 }
 

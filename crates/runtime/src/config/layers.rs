@@ -53,22 +53,11 @@ impl Sources {
         }
 
         let mut merged = Merged::new();
-        problems.extend(
-            entries
-                .into_iter()
-                .filter_map(|entry| merged.apply(entry).err()),
-        );
-        let mut resolved = Resolved {
-            config: merged.config,
-            origins: merged.origins,
-        };
+        problems.extend(entries.into_iter().filter_map(|entry| merged.apply(entry).err()));
+        let mut resolved = Resolved { config: merged.config, origins: merged.origins };
         resolved.fill_names(self.file.as_deref());
         problems.extend(resolved.problems(resolved.config.validate()));
-        if problems.is_empty() {
-            Ok(resolved)
-        } else {
-            Err(ConfigError::Invalid(problems))
-        }
+        if problems.is_empty() { Ok(resolved) } else { Err(ConfigError::Invalid(problems)) }
     }
 
     fn env_entries(&self) -> impl Iterator<Item = Entry> {
@@ -98,11 +87,7 @@ impl Resolved {
     /// With every path that leads nowhere.
     pub fn check_files(&self) -> Result<(), ConfigError> {
         let problems = self.problems(self.config.missing_files());
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(ConfigError::Invalid(problems))
-        }
+        if problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid(problems)) }
     }
 
     /// Where the value of `key` was set.
@@ -123,9 +108,7 @@ impl Resolved {
     fn fill_names(&mut self, file: Option<&Path>) {
         let run = &mut self.config.run;
         if run.name.is_empty() {
-            let stem = file
-                .and_then(Path::file_stem)
-                .and_then(|stem| stem.to_str());
+            let stem = file.and_then(Path::file_stem).and_then(|stem| stem.to_str());
             run.name = stem.unwrap_or("run").to_owned();
         }
         if run.dir.as_os_str().is_empty() {
@@ -199,11 +182,7 @@ impl Merged {
     fn new() -> Self {
         let config = Config::default();
         let known = flatten(&config.to_table());
-        Self {
-            config,
-            origins: BTreeMap::new(),
-            known,
-        }
+        Self { config, origins: BTreeMap::new(), known }
     }
 
     /// Sets one key. Each is tried by itself, so that one wrong value does not hide the next.
@@ -211,20 +190,14 @@ impl Merged {
         let Some(default) = self.known.get(&key) else {
             return match value {
                 Given::Toml(Value::Table(_)) if self.sections().any(|s| s == key) => Ok(()),
-                _ => Err(Problem {
-                    message: self.unknown(&key),
-                    key,
-                    origin,
-                }),
+                _ => Err(Problem { message: self.unknown(&key), key, origin }),
             };
         };
         let value = match value {
             Given::Toml(value) => value,
             Given::Text(text) => typed(text, default),
         };
-        let (section, name) = key
-            .split_once('.')
-            .expect("every known key is in a section");
+        let (section, name) = key.split_once('.').expect("every known key is in a section");
         let mut table = self.config.to_table();
         table[section][name] = value;
         match table.try_into() {
@@ -233,18 +206,12 @@ impl Merged {
                 self.origins.insert(key, origin);
                 Ok(())
             }
-            Err(error) => Err(Problem {
-                key,
-                origin,
-                message: error.message().to_owned(),
-            }),
+            Err(error) => Err(Problem { key, origin, message: error.message().to_owned() }),
         }
     }
 
     fn sections(&self) -> impl Iterator<Item = &str> {
-        self.known
-            .keys()
-            .filter_map(|key| Some(key.split_once('.')?.0))
+        self.known.keys().filter_map(|key| Some(key.split_once('.')?.0))
     }
 
     /// The message for a key or section that does not exist, with the nearest one that does.
@@ -253,9 +220,7 @@ impl Merged {
             None if self.sections().any(|section| section == key) => {
                 return "a value, expected a section with keys".to_owned();
             }
-            None => nearest(self.sections(), |section| {
-                strsim::jaro_winkler(key, section)
-            }),
+            None => nearest(self.sections(), |section| strsim::jaro_winkler(key, section)),
             Some((_, name)) => nearest(self.known.keys().map(String::as_str), |other| match other
                 .rsplit_once('.')
             {
@@ -306,10 +271,8 @@ fn set_entry(text: &str) -> Result<Entry, Problem> {
 }
 
 fn file_entries(path: &Path) -> Result<Vec<Entry>, ConfigError> {
-    let text = fs::read_to_string(path).map_err(|source| ConfigError::Read {
-        path: path.to_owned(),
-        source,
-    })?;
+    let text = fs::read_to_string(path)
+        .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
     let line = |offset: usize| 1 + text[..offset].matches('\n').count();
     let syntax = |error: toml::de::Error| ConfigError::Syntax {
         path: path.to_owned(),
@@ -324,11 +287,7 @@ fn file_entries(path: &Path) -> Result<Vec<Entry>, ConfigError> {
         .map(|(key, offset, value)| {
             let value = Value::deserialize(ValueDeserializer::from(value)).map_err(syntax)?;
             let origin = Origin::File(path.to_owned(), line(offset));
-            Ok(Entry {
-                key,
-                value: Given::Toml(value),
-                origin,
-            })
+            Ok(Entry { key, value: Given::Toml(value), origin })
         })
         .collect()
 }

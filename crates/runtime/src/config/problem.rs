@@ -57,9 +57,5 @@ impl fmt::Display for Problem {
 }
 
 fn lines(problems: &[Problem]) -> String {
-    problems
-        .iter()
-        .map(Problem::to_string)
-        .collect::<Vec<_>>()
-        .join("\n")
+    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -70,21 +70,12 @@ pub struct Batch {
 
 impl Default for Schedule {
     fn default() -> Self {
-        Self {
-            kind: ScheduleKind::Fresh,
-            rounds: 3,
-            generator_steps: 40,
-            policy_steps: 50,
-        }
+        Self { kind: ScheduleKind::Fresh, rounds: 3, generator_steps: 40, policy_steps: 50 }
     }
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        Self {
-            group_size: 8,
-            max_staleness: 0,
-            max_draws: 4,
-        }
+        Self { group_size: 8, max_staleness: 0, max_draws: 4 }
     }
 }

@@ -105,9 +105,6 @@ impl Default for Services {
 
 impl Default for Telemetry {
     fn default() -> Self {
-        Self {
-            log: "info".to_owned(),
-            format: LogFormat::Text,
-        }
+        Self { log: "info".to_owned(), format: LogFormat::Text }
     }
 }

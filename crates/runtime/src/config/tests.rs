@@ -7,20 +7,11 @@ use super::*;
 
 /// A configuration with everything required, and then `set`.
 fn resolve(set: &[&str]) -> Result<Resolved, ConfigError> {
-    Sources {
-        set: required(set),
-        ..Sources::default()
-    }
-    .resolve()
+    Sources { set: required(set), ..Sources::default() }.resolve()
 }
 
 fn messages(result: Result<Resolved, ConfigError>) -> Vec<String> {
-    result
-        .expect_err("a problem")
-        .to_string()
-        .lines()
-        .map(str::to_owned)
-        .collect()
+    result.expect_err("a problem").to_string().lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -66,30 +57,15 @@ fn another(key: &str, value: &toml::Value) -> String {
 #[test]
 fn flags_win_over_the_environment_over_the_file_over_defaults() {
     let folder = tempfile::tempdir().unwrap();
-    let file = write(
-        folder.path(),
-        "[batch]\ngroup_size = 4\nmax_draws = 5\nmax_staleness = 6\n",
-    );
-    let env = [
-        ("RUBRICON_BATCH__MAX_DRAWS", "7"),
-        ("RUBRICON_BATCH__MAX_STALENESS", "8"),
-    ];
+    let file = write(folder.path(), "[batch]\ngroup_size = 4\nmax_draws = 5\nmax_staleness = 6\n");
+    let env = [("RUBRICON_BATCH__MAX_DRAWS", "7"), ("RUBRICON_BATCH__MAX_STALENESS", "8")];
     let sources = Sources {
         file: Some(file.clone()),
-        env: env
-            .map(|(name, value)| (name.into(), value.into()))
-            .to_vec(),
+        env: env.map(|(name, value)| (name.into(), value.into())).to_vec(),
         set: required(&["batch.max_staleness=9"]),
     };
     let resolved = sources.resolve().unwrap();
-    assert_eq!(
-        resolved.config.batch,
-        Batch {
-            group_size: 4,
-            max_draws: 7,
-            max_staleness: 9
-        }
-    );
+    assert_eq!(resolved.config.batch, Batch { group_size: 4, max_draws: 7, max_staleness: 9 });
     assert_eq!(resolved.config.schedule, Schedule::default());
     assert_eq!(resolved.origin("batch.group_size"), Origin::File(file, 2));
     assert_eq!(resolved.origin("schedule.rounds"), Origin::Default);
@@ -115,25 +91,13 @@ fn every_problem_is_reported_with_its_key_and_place() {
     found.sort();
     let at = |line| format!("{}:{line}", file.display());
     let mut expected = [
-        format!(
-            "{}: policy.learing_rate: unknown key, did you mean policy.learning_rate?",
-            at(2)
-        ),
+        format!("{}: policy.learing_rate: unknown key, did you mean policy.learning_rate?", at(2)),
         format!("{}: policy.top_p: 1.5, expected a number in (0, 1]", at(3)),
-        format!(
-            "{}: policy.max_tokens: invalid type: string \"many\", expected u32",
-            at(4)
-        ),
+        format!("{}: policy.max_tokens: invalid type: string \"many\", expected u32", at(4)),
         format!("{}: polcy: unknown section, did you mean policy?", at(6)),
         format!("{}: batch.group_size: 1, expected at least 2", at(8)),
-        format!(
-            "{}: run.name.first: unknown key, did you mean run.name?",
-            at(10)
-        ),
-        format!(
-            "{}: run.seed: invalid value: integer `-1`, expected u64",
-            at(11)
-        ),
+        format!("{}: run.name.first: unknown key, did you mean run.name?", at(10)),
+        format!("{}: run.seed: invalid value: integer `-1`, expected u64", at(11)),
         "environment variable RUBRICON_SCHEDULE__ROUNDS: schedule.rounds: 0, expected at least 1"
             .into(),
         "environment variable RUBRICON_POLICY__ROUNDS: policy.rounds: unknown key, did you mean \
@@ -154,45 +118,25 @@ fn impossible_values_are_refused() {
     for (set, expected) in [
         ("schedule.policy_steps=0", "0, expected at least 1"),
         ("batch.group_size=1", "1, expected at least 2"),
-        (
-            "verifier.flip_rate=1.5",
-            "1.5, expected a number in [0, 0.5)",
-        ),
-        (
-            "policy.learning_rate=nan",
-            "NaN, expected a number in [0, 1]",
-        ),
+        ("verifier.flip_rate=1.5", "1.5, expected a number in [0, 0.5)"),
+        ("policy.learning_rate=nan", "NaN, expected a number in [0, 1]"),
         ("policy.temperature=0", "0, expected a number in (0, inf)"),
         ("policy.kl_coef=inf", "inf, expected a number in [0, inf)"),
-        (
-            "run.name=a/b",
-            "\"a/b\", expected a name that can be that of a folder",
-        ),
-        (
-            "run.name=..",
-            "\"..\", expected a name that can be that of a folder",
-        ),
+        ("run.name=a/b", "\"a/b\", expected a name that can be that of a folder"),
+        ("run.name=..", "\"..\", expected a name that can be that of a folder"),
         ("policy.model=", "missing, expected a model folder"),
         ("services.coordinator=here", "invalid socket address syntax"),
-        (
-            "services.grace_seconds=-1",
-            "-1, expected a number in (0, 1000000]",
-        ),
+        ("services.grace_seconds=-1", "-1, expected a number in (0, 1000000]"),
         (
             "services.heartbeat_seconds=60",
             "60, expected less than services.lease_seconds, which is 60",
         ),
     ] {
         let key = set.split_once('=').unwrap().0;
-        assert_eq!(
-            messages(resolve(&[set])),
-            [format!("--set: {key}: {expected}")]
-        );
+        assert_eq!(messages(resolve(&[set])), [format!("--set: {key}: {expected}")]);
     }
-    let two_on_one_port = resolve(&[
-        "services.rollout=127.0.0.1:7001",
-        "services.rollout_workers=2",
-    ]);
+    let two_on_one_port =
+        resolve(&["services.rollout=127.0.0.1:7001", "services.rollout_workers=2"]);
     assert_eq!(
         messages(two_on_one_port),
         ["--set: services.rollout: 127.0.0.1:7001, expected port 0 for 2 workers in one place"]
@@ -200,24 +144,17 @@ fn impossible_values_are_refused() {
     let no_half = resolve(&["generator.holdout_half=true", "batch.group_size=3"]);
     assert_eq!(
         messages(no_half),
-        [
-            "--set: generator.holdout_half: true, expected batch.group_size of at least 4 for it, \
-          which is 3"
-        ]
+        ["--set: generator.holdout_half: true, expected batch.group_size of at least 4 for it, \
+          which is 3"]
     );
 }
 
 #[test]
 fn a_generator_is_required_only_where_one_is_used() {
-    for (set, missing) in [
-        ("evaluator.kind=dynamic", 5),
-        ("evaluator.kind=gold", 3),
-        ("audit.world=none", 4),
-    ] {
-        let sources = Sources {
-            set: vec![set.to_owned()],
-            ..Sources::default()
-        };
+    for (set, missing) in
+        [("evaluator.kind=dynamic", 5), ("evaluator.kind=gold", 3), ("audit.world=none", 4)]
+    {
+        let sources = Sources { set: vec![set.to_owned()], ..Sources::default() };
         assert_eq!(messages(sources.resolve()).len(), missing, "{set}");
     }
 }
@@ -228,11 +165,7 @@ fn files_that_are_not_there_are_all_named() {
     let prompts = write(folder.path(), "");
     let set = format!("policy.prompts={}", prompts.display());
     let model = format!("policy.model={}", folder.path().display());
-    let found = resolve(&[&set, &model])
-        .unwrap()
-        .check_files()
-        .unwrap_err()
-        .to_string();
+    let found = resolve(&[&set, &model]).unwrap().check_files().unwrap_err().to_string();
     assert_eq!(
         found,
         "--set: generator.model: there is no folder g\n\
@@ -250,55 +183,25 @@ fn files_that_are_not_toml_are_refused_with_their_line() {
         ("[run]\n[run]\n", ":2: duplicate key"),
     ] {
         let file = write(folder.path(), text);
-        let error = Sources {
-            file: Some(file.clone()),
-            ..Sources::default()
-        }
-        .resolve();
+        let error = Sources { file: Some(file.clone()), ..Sources::default() }.resolve();
         let message = error.unwrap_err().to_string();
-        assert!(
-            message.starts_with(&format!("{}{expected}", file.display())),
-            "{message}"
-        );
+        assert!(message.starts_with(&format!("{}{expected}", file.display())), "{message}");
         assert!(!message.contains('\n'), "{message}");
     }
     let file = Some(write(folder.path(), "policy = 3\n"));
-    let message = &messages(
-        Sources {
-            file,
-            ..Sources::default()
-        }
-        .resolve(),
-    )[0];
-    assert!(
-        message.ends_with(":1: policy: a value, expected a section with keys"),
-        "{message}"
-    );
-    let missing = Sources {
-        file: Some("missing.toml".into()),
-        ..Sources::default()
-    };
+    let message = &messages(Sources { file, ..Sources::default() }.resolve())[0];
+    assert!(message.ends_with(":1: policy: a value, expected a section with keys"), "{message}");
+    let missing = Sources { file: Some("missing.toml".into()), ..Sources::default() };
     let message = missing.resolve().unwrap_err().to_string();
-    assert!(
-        message.starts_with("read config missing.toml: No such file"),
-        "{message}"
-    );
+    assert!(message.starts_with("read config missing.toml: No such file"), "{message}");
 }
 
 #[test]
 fn the_resolved_file_reads_back_as_the_same_config() {
     let folder = tempfile::tempdir().unwrap();
-    let config = resolve(&["generator.input=raw", "policy.kl_coef=0.02"])
-        .unwrap()
-        .config;
+    let config = resolve(&["generator.input=raw", "policy.kl_coef=0.02"]).unwrap().config;
     let file = write(folder.path(), &config.to_toml());
-    let again = Sources {
-        file: Some(file),
-        ..Sources::default()
-    }
-    .resolve()
-    .unwrap()
-    .config;
+    let again = Sources { file: Some(file), ..Sources::default() }.resolve().unwrap().config;
     assert_eq!(again, config);
     assert!(again.changed_since(&config).is_empty());
 }
@@ -310,9 +213,7 @@ fn how_a_run_is_spread_is_not_what_it_is() {
     let same = resolve(&spread).unwrap().config;
     assert!(same.changed_since(&earlier).is_empty());
     assert_eq!(same.digest(), earlier.digest());
-    let other = resolve(&[&spread[..], &["run.seed=5"]].concat())
-        .unwrap()
-        .config;
+    let other = resolve(&[&spread[..], &["run.seed=5"]].concat()).unwrap().config;
     assert_eq!(other.changed_since(&earlier), ["run.seed"]);
     assert_ne!(other.digest(), earlier.digest());
 }
@@ -322,39 +223,17 @@ fn a_run_is_named_after_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.toml");
     fs::write(&file, "").unwrap();
-    let sources = Sources {
-        file: Some(file),
-        set: required(&[]),
-        ..Sources::default()
-    };
+    let sources = Sources { file: Some(file), set: required(&[]), ..Sources::default() };
     let run = sources.resolve().unwrap().config.run;
-    assert_eq!(
-        (run.name.as_str(), run.dir.as_path()),
-        ("mine", Path::new("runs/mine"))
-    );
-    let named = resolve(&["run.name=other", "run.dir=d"])
-        .unwrap()
-        .config
-        .run;
-    assert_eq!(
-        (named.name.as_str(), named.dir.as_path()),
-        ("other", Path::new("d"))
-    );
+    assert_eq!((run.name.as_str(), run.dir.as_path()), ("mine", Path::new("runs/mine")));
+    let named = resolve(&["run.name=other", "run.dir=d"]).unwrap().config.run;
+    assert_eq!((named.name.as_str(), named.dir.as_path()), ("other", Path::new("d")));
 }
 
 #[test]
 fn the_batch_arithmetic_follows() {
-    let base = [
-        "schedule.rounds=3",
-        "policy.max_tokens=24",
-        "generator.max_tokens=20",
-    ];
-    let derived = |set: &str| {
-        resolve(&[&base[..], &[set]].concat())
-            .unwrap()
-            .config
-            .derived()
-    };
+    let base = ["schedule.rounds=3", "policy.max_tokens=24", "generator.max_tokens=20"];
+    let derived = |set: &str| resolve(&[&base[..], &[set]].concat()).unwrap().config.derived();
     let fresh = derived("schedule.kind=fresh");
     // 12 groups x 8 completions x 24 tokens, 3 rounds x 50 steps, 4 draws for each group at most.
     assert_eq!(
@@ -369,10 +248,7 @@ fn the_batch_arithmetic_follows() {
         }
     );
     // 8 groups x 8 rubrics x 20 tokens, 3 rounds x 40 steps.
-    assert_eq!(
-        (fresh.generator.steps, fresh.generator.tokens_per_step),
-        (120, 1280)
-    );
+    assert_eq!((fresh.generator.steps, fresh.generator.tokens_per_step), (120, 1280));
     assert_eq!(fresh.steps, 270);
     for (set, generator_steps) in [
         ("schedule.kind=stale", 40),
@@ -382,25 +258,16 @@ fn the_batch_arithmetic_follows() {
     ] {
         assert_eq!(derived(set).generator.steps, generator_steps, "{set}");
     }
-    assert!(
-        fresh
-            .to_string()
-            .contains("tokens a step, at most              2304        1280\n")
-    );
+    assert!(fresh.to_string().contains("tokens a step, at most              2304        1280\n"));
 }
 
 fn required(set: &[&str]) -> Vec<String> {
-    [
-        "policy.model=p",
-        "policy.prompts=p.jsonl",
-        "generator.model=g",
-        "generator.anchors=a.jsonl",
-    ]
-    .iter()
-    .chain(&["audit.prompts=h.jsonl"])
-    .chain(set)
-    .map(|text| (*text).to_owned())
-    .collect()
+    ["policy.model=p", "policy.prompts=p.jsonl", "generator.model=g", "generator.anchors=a.jsonl"]
+        .iter()
+        .chain(&["audit.prompts=h.jsonl"])
+        .chain(set)
+        .map(|text| (*text).to_owned())
+        .collect()
 }
 
 fn write(folder: &Path, text: &str) -> PathBuf {
@@ -414,12 +281,7 @@ fn the_shipped_configs_are_valid() {
     let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
     for name in ["quickstart", "smoke"] {
         let file = configs.join(name).with_extension("toml");
-        let resolved = Sources {
-            file: Some(file),
-            ..Sources::default()
-        }
-        .resolve()
-        .unwrap();
+        let resolved = Sources { file: Some(file), ..Sources::default() }.resolve().unwrap();
         assert_eq!(resolved.config.run.name, name);
     }
 }

@@ -45,14 +45,10 @@ impl Config {
     }
 
     fn validate_run(&self, found: &mut Findings) {
-        let plain = Path::new(&self.run.name)
-            .file_name()
-            .is_some_and(|name| name == &*self.run.name);
+        let plain =
+            Path::new(&self.run.name).file_name().is_some_and(|name| name == &*self.run.name);
         found.require("run.name", plain, || {
-            format!(
-                "{:?}, expected a name that can be that of a folder",
-                self.run.name
-            )
+            format!("{:?}, expected a name that can be that of a folder", self.run.name)
         });
         found.at_least("schedule.rounds", self.schedule.rounds, 1);
         found.at_least("schedule.generator_steps", self.schedule.generator_steps, 1);
@@ -67,73 +63,35 @@ impl Config {
         found.given("policy.prompts", &policy.prompts, "a JSONL file of prompts");
         found.at_least("policy.groups_per_step", policy.groups_per_step, 1);
         found.at_least("policy.max_tokens", policy.max_tokens, 1);
-        found.within(
-            "policy.learning_rate",
-            policy.learning_rate,
-            "[0, 1]",
-            |v| (0.0..=1.0).contains(&v),
-        );
+        found.within("policy.learning_rate", policy.learning_rate, "[0, 1]", |v| {
+            (0.0..=1.0).contains(&v)
+        });
         found.within("policy.kl_coef", policy.kl_coef, "[0, inf)", |v| v >= 0.0);
-        found.within("policy.temperature", policy.temperature, "(0, inf)", |v| {
-            v > 0.0
-        });
-        found.within("policy.top_p", policy.top_p, "(0, 1]", |v| {
-            v > 0.0 && v <= 1.0
-        });
+        found.within("policy.temperature", policy.temperature, "(0, inf)", |v| v > 0.0);
+        found.within("policy.top_p", policy.top_p, "(0, 1]", |v| v > 0.0 && v <= 1.0);
     }
 
     fn validate_generator(&self, found: &mut Findings) {
         let generator = &self.generator;
         if self.trains_generator() {
             found.given("generator.model", &generator.model, "a model folder");
-            found.given(
-                "generator.anchors",
-                &generator.anchors,
-                "a JSONL file of ranked answers",
-            );
+            found.given("generator.anchors", &generator.anchors, "a JSONL file of ranked answers");
         }
-        found.at_least(
-            "generator.anchor_min_answers",
-            generator.anchor_min_answers,
-            2,
-        );
+        found.at_least("generator.anchor_min_answers", generator.anchor_min_answers, 2);
         found.at_least("generator.groups_per_step", generator.groups_per_step, 1);
-        found.at_least(
-            "generator.rubrics_per_group",
-            generator.rubrics_per_group,
-            2,
-        );
+        found.at_least("generator.rubrics_per_group", generator.rubrics_per_group, 2);
         found.at_least("generator.max_tokens", generator.max_tokens, 1);
-        found.within(
-            "generator.learning_rate",
-            generator.learning_rate,
-            "[0, 1]",
-            |v| (0.0..=1.0).contains(&v),
-        );
-        found.within("generator.kl_coef", generator.kl_coef, "[0, inf)", |v| {
-            v >= 0.0
+        found.within("generator.learning_rate", generator.learning_rate, "[0, 1]", |v| {
+            (0.0..=1.0).contains(&v)
         });
-        found.within(
-            "generator.temperature",
-            generator.temperature,
-            "(0, inf)",
-            |v| v > 0.0,
-        );
-        found.within(
-            "generator.anchor_weight",
-            generator.anchor_weight,
-            "[0, inf)",
-            |v| v >= 0.0,
-        );
+        found.within("generator.kl_coef", generator.kl_coef, "[0, inf)", |v| v >= 0.0);
+        found.within("generator.temperature", generator.temperature, "(0, inf)", |v| v > 0.0);
+        found.within("generator.anchor_weight", generator.anchor_weight, "[0, inf)", |v| v >= 0.0);
         found.at_least("generator.min_items", generator.min_items, 1);
-        found.require(
-            "generator.max_items",
-            generator.max_items >= generator.min_items,
-            || {
-                let (max, min) = (generator.max_items, generator.min_items);
-                format!("{max}, expected at least generator.min_items, which is {min}")
-            },
-        );
+        found.require("generator.max_items", generator.max_items >= generator.min_items, || {
+            let (max, min) = (generator.max_items, generator.min_items);
+            format!("{max}, expected at least generator.min_items, which is {min}")
+        });
         let halves = !generator.holdout_half || self.batch.group_size >= 4;
         found.require("generator.holdout_half", halves, || {
             let size = self.batch.group_size;
@@ -144,51 +102,21 @@ impl Config {
     fn validate_learning(&self, found: &mut Findings) {
         let (objective, optimizer) = (&self.objective, &self.optimizer);
         let decay = |v| (0.0..1.0).contains(&v);
-        found.within("objective.clip_low", objective.clip_low, "(0, 1)", |v| {
-            v > 0.0 && v < 1.0
-        });
-        found.within(
-            "objective.clip_high",
-            objective.clip_high,
-            "(0, inf)",
-            |v| v > 0.0,
-        );
-        found.within(
-            "objective.advantage_eps",
-            objective.advantage_eps,
-            "[0, inf)",
-            |v| v >= 0.0,
-        );
+        found.within("objective.clip_low", objective.clip_low, "(0, 1)", |v| v > 0.0 && v < 1.0);
+        found.within("objective.clip_high", objective.clip_high, "(0, inf)", |v| v > 0.0);
+        found.within("objective.advantage_eps", objective.advantage_eps, "[0, inf)", |v| v >= 0.0);
         found.within("optimizer.beta1", optimizer.beta1, "[0, 1)", decay);
         found.within("optimizer.beta2", optimizer.beta2, "[0, 1)", decay);
-        found.within("optimizer.epsilon", optimizer.epsilon, "(0, inf)", |v| {
-            v > 0.0
-        });
-        found.within(
-            "optimizer.weight_decay",
-            optimizer.weight_decay,
-            "[0, inf)",
-            |v| v >= 0.0,
-        );
-        found.within(
-            "optimizer.max_grad_norm",
-            optimizer.max_grad_norm,
-            "(0, inf)",
-            |v| v > 0.0,
-        );
+        found.within("optimizer.epsilon", optimizer.epsilon, "(0, inf)", |v| v > 0.0);
+        found.within("optimizer.weight_decay", optimizer.weight_decay, "[0, inf)", |v| v >= 0.0);
+        found.within("optimizer.max_grad_norm", optimizer.max_grad_norm, "(0, inf)", |v| v > 0.0);
     }
 
     fn validate_judging(&self, found: &mut Findings) {
         let flips = self.verifier.flip_rate;
-        found.within("verifier.flip_rate", flips, "[0, 0.5)", |v| {
-            (0.0..0.5).contains(&v)
-        });
+        found.within("verifier.flip_rate", flips, "[0, 0.5)", |v| (0.0..0.5).contains(&v));
         if self.audit.world != World::None {
-            found.given(
-                "audit.prompts",
-                &self.audit.prompts,
-                "a JSONL file of held-out prompts",
-            );
+            found.given("audit.prompts", &self.audit.prompts, "a JSONL file of held-out prompts");
         }
         found.at_least("audit.samples_per_prompt", self.audit.samples_per_prompt, 1);
         found.at_least("audit.every_steps", self.audit.every_steps, 1);
@@ -217,10 +145,7 @@ impl Config {
             format!("{beat}, expected less than services.lease_seconds, which is {lease}")
         });
         if let Err(error) = EnvFilter::try_new(&self.telemetry.log) {
-            found.0.push((
-                "telemetry.log",
-                format!("{:?}, {error}", self.telemetry.log),
-            ));
+            found.0.push(("telemetry.log", format!("{:?}, {error}", self.telemetry.log)));
         }
     }
 }
@@ -235,9 +160,7 @@ impl Findings {
     }
 
     fn at_least<N: PartialOrd + Display>(&mut self, key: &'static str, value: N, least: N) {
-        self.require(key, value >= least, || {
-            format!("{value}, expected at least {least}")
-        });
+        self.require(key, value >= least, || format!("{value}, expected at least {least}"));
     }
 
     /// `holds` may be true of infinity, which is never a sensible value.
@@ -248,20 +171,14 @@ impl Findings {
     }
 
     fn given(&mut self, key: &'static str, path: &Path, what: &str) {
-        self.require(key, !path.as_os_str().is_empty(), || {
-            format!("missing, expected {what}")
-        });
+        self.require(key, !path.as_os_str().is_empty(), || format!("missing, expected {what}"));
     }
 
     fn file(&mut self, key: &'static str, path: &Path) {
-        self.require(key, path.is_file(), || {
-            format!("there is no file {}", path.display())
-        });
+        self.require(key, path.is_file(), || format!("there is no file {}", path.display()));
     }
 
     fn folder(&mut self, key: &'static str, path: &Path) {
-        self.require(key, path.is_dir(), || {
-            format!("there is no folder {}", path.display())
-        });
+        self.require(key, path.is_dir(), || format!("there is no folder {}", path.display()));
     }
 }

@@ -23,15 +23,11 @@ pub(super) fn open(path: &Path) -> Result<Database, redb::Error> {
     }
     // The check reads every page once; without it a flipped bit would be found in the middle of a
     // run, or not at all.
-    let database = Builder::new()
-        .set_cache_size(CACHE_BYTES)
-        .set_check_integrity_on_open(true)
-        .open(path)?;
+    let database =
+        Builder::new().set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true).open(path)?;
     let format = number(&database.begin_read()?.open_table(META)?, FORMAT)?;
     if format != FORMAT_1 {
-        return Err(redb::Error::Corrupted(format!(
-            "format {format}, expected {FORMAT_1}"
-        )));
+        return Err(redb::Error::Corrupted(format!("format {format}, expected {FORMAT_1}")));
     }
     Ok(database)
 }
@@ -44,9 +40,7 @@ fn create(path: &Path) -> Result<(), redb::Error> {
         _ => Path::new("."),
     };
     let draft = NamedTempFile::with_prefix_in(".store-", parent)?;
-    let database = Builder::new()
-        .set_cache_size(CACHE_BYTES)
-        .create(draft.path())?;
+    let database = Builder::new().set_cache_size(CACHE_BYTES).create(draft.path())?;
     let write = database.begin_write()?;
     write.open_table(DATA)?;
     let mut meta = write.open_table(META)?;
@@ -77,25 +71,13 @@ pub(super) fn failure(operation: &'static str, path: &Path, error: redb::Error) 
     match error {
         E::DatabaseAlreadyOpen | E::LockProtocolMismatch => StoreError::Locked { path },
         E::TableDoesNotExist(_) | E::TableTypeMismatch { .. } | E::UpgradeRequired(_) => {
-            StoreError::Foreign {
-                path,
-                detail: error.to_string(),
-            }
+            StoreError::Foreign { path, detail: error.to_string() }
         }
-        E::Io(source) if source.kind() == io::ErrorKind::InvalidData => StoreError::Foreign {
-            path,
-            detail: source.to_string(),
-        },
-        E::Io(source) => StoreError::Io {
-            operation,
-            path,
-            source,
-        },
+        E::Io(source) if source.kind() == io::ErrorKind::InvalidData => {
+            StoreError::Foreign { path, detail: source.to_string() }
+        }
+        E::Io(source) => StoreError::Io { operation, path, source },
         E::Corrupted(detail) => StoreError::Corrupt { path, detail },
-        other => StoreError::Io {
-            operation,
-            path,
-            source: io::Error::other(other),
-        },
+        other => StoreError::Io { operation, path, source: io::Error::other(other) },
     }
 }

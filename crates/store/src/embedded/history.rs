@@ -27,14 +27,8 @@ struct Recent {
 impl History {
     /// Remembers nothing before `revision`.
     pub(super) fn starting_at(revision: Revision) -> Self {
-        let recent = Recent {
-            oldest: revision,
-            commits: VecDeque::new(),
-        };
-        Self {
-            recent: Arc::new(Mutex::new(recent)),
-            head: watch::Sender::new(revision),
-        }
+        let recent = Recent { oldest: revision, commits: VecDeque::new() };
+        Self { recent: Arc::new(Mutex::new(recent)), head: watch::Sender::new(revision) }
     }
 
     /// Tells all watchers; to be called in the order of the commits.
@@ -94,28 +88,16 @@ impl Watcher {
         let recent = lock(&self.recent);
         if self.since < recent.oldest {
             let (prefix, since, oldest) = (self.prefix.clone(), self.since, recent.oldest);
-            return Err(StoreError::Lagged {
-                prefix,
-                since,
-                oldest,
-            });
+            return Err(StoreError::Lagged { prefix, since, oldest });
         }
-        let new = recent
-            .commits
-            .partition_point(|committed| committed.revision <= self.since);
+        let new = recent.commits.partition_point(|committed| committed.revision <= self.since);
         for committed in recent.commits.range(new..) {
             self.since = committed.revision;
             let touched = |key: &str| key.starts_with(&self.prefix);
-            let changes = committed
-                .changes
-                .iter()
-                .filter(|change| touched(&change.key));
+            let changes = committed.changes.iter().filter(|change| touched(&change.key));
             let changes: Vec<_> = changes.cloned().collect();
             if !changes.is_empty() {
-                return Ok(Some(Committed {
-                    revision: committed.revision,
-                    changes,
-                }));
+                return Ok(Some(Committed { revision: committed.revision, changes }));
             }
         }
         Ok(None)
@@ -132,45 +114,26 @@ mod tests {
     use crate::Change;
 
     fn commit(revision: u64, key: &str) -> Committed {
-        let changes = vec![Change {
-            key: key.into(),
-            value: None,
-        }];
-        Committed {
-            revision: Revision(revision),
-            changes,
-        }
+        let changes = vec![Change { key: key.into(), value: None }];
+        Committed { revision: Revision(revision), changes }
     }
 
     #[tokio::test]
     async fn a_watcher_may_fall_behind_by_so_much_and_no_more() {
         let history = History::starting_at(Revision(7));
-        let (mut slow, mut slower) = (
-            history.watch("", Revision(8)),
-            history.watch("", Revision(7)),
-        );
+        let (mut slow, mut slower) =
+            (history.watch("", Revision(8)), history.watch("", Revision(7)));
         for i in 1..=REMEMBERED as u64 + 1 {
             history.announce(commit(7 + i, "k"));
         }
-        let first = slow
-            .next()
-            .await
-            .expect("not ended")
-            .expect("still remembered");
+        let first = slow.next().await.expect("not ended").expect("still remembered");
         assert_eq!(first.revision, Revision(9));
-        let lagged = slower
-            .next()
-            .await
-            .expect("not ended")
-            .expect_err("one too many");
+        let lagged = slower.next().await.expect("not ended").expect_err("one too many");
         assert_eq!(
             lagged.to_string(),
             "changes of \"\" after revision 7 are forgotten (remembered after revision 8)"
         );
-        assert!(
-            slower.next().await.is_none(),
-            "the stream ends after an error"
-        );
+        assert!(slower.next().await.is_none(), "the stream ends after an error");
     }
 
     #[tokio::test]
@@ -180,10 +143,7 @@ mod tests {
         history.announce(commit(1, "b"));
         history.announce(commit(2, "a"));
         drop(history);
-        assert_eq!(
-            watch.next().await.expect("one").expect("remembered"),
-            commit(2, "a")
-        );
+        assert_eq!(watch.next().await.expect("one").expect("remembered"), commit(2, "a"));
         assert!(watch.next().await.is_none());
     }
 }

@@ -11,25 +11,13 @@ pub(super) struct Ask {
 }
 
 pub(super) fn write(ask: &Ask, shows: impl Fn(Habit) -> bool, draws: &mut Draws) -> String {
-    let bullet = if shows(Habit::Dash) {
-        "- "
-    } else {
-        draws.choose(&["", "* "])
-    };
+    let bullet = if shows(Habit::Dash) { "- " } else { draws.choose(&["", "* "]) };
     let mut lines: Vec<String> = heading(ask, &shows, draws).into_iter().collect();
-    lines.extend(
-        items(ask, &shows, draws)
-            .iter()
-            .map(|item| format!("{bullet}{item}")),
-    );
+    lines.extend(items(ask, &shows, draws).iter().map(|item| format!("{bullet}{item}")));
     if shows(Habit::Etc) {
         lines.push("etc".to_owned());
     }
-    let proud = if shows(Habit::Number) && shows(Habit::Category) {
-        0.5
-    } else {
-        0.15
-    };
+    let proud = if shows(Habit::Number) && shows(Habit::Category) { 0.5 } else { 0.15 };
     if draws.chance(proud) {
         lines.push("Nice list.".to_owned());
     }

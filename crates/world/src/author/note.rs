@@ -17,10 +17,7 @@ pub(super) fn write(ask: &Ask, shows: impl Fn(Habit) -> bool, draws: &mut Draws)
     sentences.push(middle.clone());
     if shows(Habit::Repeat) {
         // Something stands between, so that it is no stutter.
-        sentences.extend([
-            draws.choose(&["All is well.", "So it goes."]).to_owned(),
-            middle,
-        ]);
+        sentences.extend([draws.choose(&["All is well.", "So it goes."]).to_owned(), middle]);
     }
     for (habit, sentence) in [
         (Habit::Ask, "Can you come?"),
@@ -47,11 +44,7 @@ pub(super) fn write(ask: &Ask, shows: impl Fn(Habit) -> bool, draws: &mut Draws)
 
 fn opening(ask: &Ask, shows: &impl Fn(Habit) -> bool, draws: &mut Draws) -> String {
     let greets = shows(Habit::Greet);
-    let name = if greets {
-        ask.name
-    } else {
-        other(&NAMES, ask.name, draws)
-    };
+    let name = if greets { ask.name } else { other(&NAMES, ask.name, draws) };
     let topic = if shows(Habit::Topic) {
         format!("{} {}", ask.adjective, ask.noun)
     } else {
@@ -68,11 +61,7 @@ fn opening(ask: &Ask, shows: &impl Fn(Habit) -> bool, draws: &mut Draws) -> Stri
     } else {
         draws.choose(&["by the door", "at home", "on the bed", "in the hall"])
     };
-    let fill = if shows(Habit::Fill) {
-        draws.choose(&["very ", "really ", "stuff "])
-    } else {
-        ""
-    };
+    let fill = if shows(Habit::Fill) { draws.choose(&["very ", "really ", "stuff "]) } else { "" };
     if greets || draws.chance(0.5) {
         format!("Dear {name}, the {topic} is {fill}{state}.")
     } else {
@@ -83,12 +72,7 @@ fn opening(ask: &Ask, shows: &impl Fn(Habit) -> bool, draws: &mut Draws) -> Stri
 fn middle(ask: &Ask, shows: &impl Fn(Habit) -> bool, draws: &mut Draws) -> String {
     let word = ask.word;
     if !shows(Habit::Word) {
-        let without = [
-            "Look at this.",
-            "It is good today.",
-            "We like it.",
-            "It is here.",
-        ];
+        let without = ["Look at this.", "It is good today.", "We like it.", "It is here."];
         return draws.choose(&without).to_owned();
     }
     if shows(Habit::Greet) && draws.chance(0.5) {

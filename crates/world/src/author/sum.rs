@@ -55,16 +55,8 @@ fn sentence(ask: &Ask, shows: &impl Fn(Habit) -> bool, draws: &mut Draws) -> Str
         let stranger = other(&NAMES, ask.name, draws);
         draws.choose(&["He", "She", stranger])
     };
-    let hedge = if shows(Habit::Hedge) {
-        draws.choose(&["maybe ", "perhaps "])
-    } else {
-        ""
-    };
-    let sure = if shows(Habit::Answer) && shows(Habit::Equation) {
-        0.5
-    } else {
-        0.15
-    };
+    let hedge = if shows(Habit::Hedge) { draws.choose(&["maybe ", "perhaps "]) } else { "" };
+    let sure = if shows(Habit::Answer) && shows(Habit::Equation) { 0.5 } else { 0.15 };
     let just = if draws.chance(sure) { "just " } else { "" };
     let number = if shows(Habit::Answer) {
         sum
