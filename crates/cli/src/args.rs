@@ -126,10 +126,7 @@ impl OfRun {
     /// # Errors
     /// Wrong usage, with every problem.
     pub fn resolve(&self) -> Result<Resolved, Failure> {
-        let dir = self.run_dir.iter().map(|dir| {
-            let quoted = toml::Value::String(dir.display().to_string());
-            format!("run.dir={quoted}")
-        });
+        let dir = self.run_dir.iter().map(|dir| format!("run.dir={}", dir.display()));
         let set = self.config.set.iter().cloned().chain(dir).collect();
         Sources::new(Some(self.config.config.clone()), set).resolve().or_usage()
     }
@@ -236,13 +233,12 @@ pub struct ScoreArgs {
 
 /// Arguments of `logprobs`.
 #[derive(Debug, ClapArgs)]
-#[group(id = "tokens", required = true, multiple = false, args = ["text", "ids"])]
 pub struct LogprobsArgs {
     /// The folder of the model.
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// The text, cut into tokens by the model's tokenizer.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ids", required_unless_present = "ids")]
     pub text: Option<String>,
     /// The tokens themselves.
     #[arg(long, value_delimiter = ',')]

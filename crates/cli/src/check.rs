@@ -61,9 +61,15 @@ fn memory(config: &Config) -> anyhow::Result<String> {
     let workers = f64::from(config.services.rollout_workers);
     let tokens = f64::from(config.batch.group_size) * f64::from(config.policy.max_tokens);
     add("learner, policy".to_owned(), shape.learner(config.policy.kl_coef > 0.0));
-    add("learner, one group of the policy on each thread".to_owned(), threads * shape.graph(tokens));
+    add(
+        "learner, one group of the policy on each thread".to_owned(),
+        threads * shape.graph(tokens),
+    );
     add("rollout workers: weights".to_owned(), workers * 2.0 * shape.weights());
-    add("rollout workers: a group on each thread".to_owned(), workers * threads * shape.cache(tokens));
+    add(
+        "rollout workers: a group on each thread".to_owned(),
+        workers * threads * shape.cache(tokens),
+    );
     if derived.generator.steps > 0 || config.trains_generator() {
         let generator = Lm::load(&config.generator.model).context("generator.model")?;
         let shape = Shape::of(&generator);

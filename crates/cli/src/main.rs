@@ -59,7 +59,12 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::Score(args) => score::run(&args),
         Command::Logprobs(args) => logprobs::run(&args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "rubricon", &mut std::io::stdout());
+            clap_complete::generate(
+                shell,
+                &mut Args::command(),
+                "rubricon",
+                &mut std::io::stdout(),
+            );
             Ok(())
         }
     }

@@ -31,9 +31,7 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
     let name = args.input.display();
     let text = read(&args.input).with_context(|| format!("--input {name}"))?;
     let response = ScoreRequest::from_json(&text)
-        .and_then(|request| {
-            score(&request, &verifier, loss, Seed::new(seed, Stream::VerdictFlips))
-        })
+        .and_then(|request| score(&request, &verifier, loss, Seed::new(seed, Stream::VerdictFlips)))
         .with_context(|| format!("--input {name}"))?;
     if args.json {
         println!("{}", serde_json::to_string(&response).context("print the response")?);

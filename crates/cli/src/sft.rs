@@ -181,8 +181,7 @@ impl Folder {
         name.push(".partial");
         let path = out.with_file_name(name);
         if path.exists() {
-            std::fs::remove_dir_all(&path)
-                .with_context(|| format!("remove {}", path.display()))?;
+            std::fs::remove_dir_all(&path).with_context(|| format!("remove {}", path.display()))?;
         }
         std::fs::create_dir_all(&path).with_context(|| format!("create {}", path.display()))?;
         Ok(Self(path))

@@ -245,7 +245,7 @@ pub fn read(answer: &Answer) -> Reading {
             let weights = weights.and_then(WeightRef::try_from);
             let groups = reply.group_ids.iter().copied().map(GroupId).collect();
             let outcome =
-                weights.map(|weights| StepDone { weights, groups }).map_err(|e| failure(e));
+                weights.map(|weights| StepDone { weights, groups }).map_err(failure);
             (Event::StepFinished { lease: id, outcome }, None)
         }
     };

@@ -1,5 +1,7 @@
 //! Compute threads come back, whatever becomes of the calls they work for.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::sync::mpsc::channel;
 use std::time::Duration;
 

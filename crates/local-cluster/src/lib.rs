@@ -3,11 +3,16 @@
 //! A [`Cluster`] has a folder with two small untrained models, prompts and anchors of the controlled
 //! world, and a configuration. [`Cluster::run`] conducts the run with real services over real gRPC
 //! until it ends, or until a [`Fault`] says otherwise; running again goes on where it was.
+//!
+//! Reading order: this file, `workers` (what is cut off).
+
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
+use coordinator::Coordinator;
 use coordinator::driver::Outcome;
 use coordinator::journal::{RunState, StepLine};
 use lm::config::ModelConfig;
@@ -20,7 +25,8 @@ use runtime::config::{Config, Sources};
 use runtime::shutdown::Shutdown;
 use store::Embedded;
 use tempfile::TempDir;
-use tokio::task::JoinHandle;
+
+use workers::Workers;
 
 /// A run of its own.
 pub struct Cluster {
@@ -35,9 +41,21 @@ pub enum Fault {
     None,
     /// Everything is stopped when so many steps are done.
     StopAfter(u64),
+    /// The coordinator is stopped when so many steps are done, and another one is started under
+    /// the same address while the workers stay.
+    RestartCoordinator(u64),
     /// The first worker of a role is cut off in the middle of its work when so many steps are
     /// done, and a new one of the same name is started.
     Restart(Part, u64),
+}
+
+impl Fault {
+    fn at(self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::StopAfter(at) | Self::RestartCoordinator(at) | Self::Restart(_, at) => Some(at),
+        }
+    }
 }
 
 /// A worker that can be restarted.
@@ -49,6 +67,16 @@ pub enum Part {
     Evaluator,
     /// The learner.
     Learner,
+}
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rollout => "rollout-0",
+            Self::Evaluator => "evaluator",
+            Self::Learner => "learner",
+        }
+    }
 }
 
 impl Cluster {
@@ -144,116 +172,56 @@ impl Cluster {
     /// # Errors
     /// If a service cannot start or fails for good.
     pub async fn run(&self, fault: Fault) -> anyhow::Result<Outcome> {
+        let mut config = self.config()?;
+        let coordinator = self.coordinator(&config).await?;
+        // The port that it was given; a second coordinator takes the same.
+        config.services.coordinator = coordinator.address();
+        let mut workers = Workers::start(self.dir(), Arc::new(config.clone()))?;
+        let mut outcome = conduct(coordinator, fault, &mut workers).await;
+        if let (Fault::RestartCoordinator(_), Ok(Outcome::Interrupted)) = (fault, &outcome) {
+            let coordinator = self.coordinator(&config).await?;
+            outcome = conduct(coordinator, Fault::None, &mut workers).await;
+        }
+        workers.stop().await;
+        outcome
+    }
+
+    async fn coordinator(&self, config: &Config) -> anyhow::Result<Coordinator> {
         let dir = self.dir();
         std::fs::create_dir_all(&dir)?;
-        let mut config = self.config()?;
         let store = Arc::new(Embedded::open(dir.join("store.redb")).await?);
-        let coordinator =
-            coordinator::bind(coordinator::Config { run: Arc::new(config.clone()), dir, store })
-                .await?;
-        config.services.coordinator = coordinator.address();
-        let config = Arc::new(config);
-        let mut state = coordinator.state();
-        let shutdown = Shutdown::new();
-        let mut workers = Workers::start(self, &config).await?;
-        let mut run = Box::pin(coordinator.run(shutdown.clone()));
-        let mut pending = fault;
-        loop {
-            tokio::select! {
-                outcome = &mut run => {
-                    workers.stop();
-                    return Ok(outcome?);
-                }
-                changed = state.changed(), if pending != Fault::None => {
-                    changed.context("the coordinator is gone")?;
-                    let steps = state.borrow().total_step;
-                    match pending {
-                        Fault::StopAfter(at) if steps >= at => {
-                            pending = Fault::None;
-                            workers.stop();
-                            shutdown.begin();
-                        }
-                        Fault::Restart(part, at) if steps >= at => {
-                            pending = Fault::None;
-                            workers.restart(part, self, &config).await?;
-                        }
-                        _ => {}
-                    }
-                }
-            }
-        }
+        let run = Arc::new(config.clone());
+        Ok(coordinator::bind(coordinator::Config { run, dir, store }).await?)
     }
 }
 
-/// The workers of a run, each a task that can be cut off.
-struct Workers {
-    tasks: Vec<(String, JoinHandle<()>)>,
-}
-
-impl Workers {
-    async fn start(cluster: &Cluster, config: &Arc<Config>) -> anyhow::Result<Self> {
-        let mut workers = Self { tasks: Vec::new() };
-        let rollouts = (0..config.services.rollout_workers).map(|i| format!("rollout-{i}"));
-        for name in rollouts.chain(["evaluator".to_owned(), "learner".to_owned()]) {
-            workers.tasks.push((name.clone(), launch(&name, cluster, config).await?));
-        }
-        Ok(workers)
-    }
-
-    async fn restart(
-        &mut self,
-        part: Part,
-        cluster: &Cluster,
-        config: &Arc<Config>,
-    ) -> anyhow::Result<()> {
-        let name = match part {
-            Part::Rollout => "rollout-0",
-            Part::Evaluator => "evaluator",
-            Part::Learner => "learner",
-        };
-        for (worker, task) in &mut self.tasks {
-            if worker == name {
-                task.abort();
-                // What is cut off may be anywhere; it is gone once the task says so.
-                while !task.is_finished() {
-                    tokio::task::yield_now().await;
-                }
-                *task = launch(name, cluster, config).await?;
-            }
-        }
-        Ok(())
-    }
-
-    fn stop(&self) {
-        self.tasks.iter().for_each(|(_, task)| task.abort());
-    }
-}
-
-#[allow(clippy::disallowed_methods, reason = "a task that is cut off without a word is the test")]
-async fn launch(
-    name: &str,
-    cluster: &Cluster,
-    config: &Arc<Config>,
-) -> anyhow::Result<JoinHandle<()>> {
-    let (worker_id, run) = (name.to_owned(), Arc::clone(config));
-    let cache = cluster.dir().join("cache").join(name);
+/// Runs one coordinator to its end; the fault happens on the way.
+async fn conduct(
+    coordinator: Coordinator,
+    fault: Fault,
+    workers: &mut Workers,
+) -> anyhow::Result<Outcome> {
+    let mut state = coordinator.state();
     let shutdown = Shutdown::new();
-    Ok(match name {
-        "learner" => {
-            let weights = cluster.dir().join("weights");
-            let worker = learner::bind(learner::Config { worker_id, run, weights }).await?;
-            tokio::spawn(async move { worker.run(shutdown).await.expect("a learner serves") })
+    let mut run = Box::pin(coordinator.run(shutdown.clone()));
+    let mut pending = fault.at();
+    loop {
+        tokio::select! {
+            outcome = &mut run => return Ok(outcome?),
+            Some(error) = workers.failures.recv() => return Err(error),
+            changed = state.changed(), if pending.is_some() => {
+                changed.context("the coordinator is gone")?;
+                if pending.is_none_or(|at| state.borrow().total_step < at) {
+                    continue;
+                }
+                pending = None;
+                match fault {
+                    Fault::Restart(part, _) => workers.restart(part.name())?,
+                    _ => shutdown.begin(),
+                }
+            }
         }
-        "evaluator" => {
-            let config = evaluator::Config { worker_id, run, cache, scorer: None };
-            let worker = evaluator::bind(config).await?;
-            tokio::spawn(async move { worker.run(shutdown).await.expect("an evaluator serves") })
-        }
-        _ => {
-            let worker = rollout::bind(rollout::Config { worker_id, run, cache }).await?;
-            tokio::spawn(async move { worker.run(shutdown).await.expect("a worker serves") })
-        }
-    })
+    }
 }
 
 /// Two untrained models of a few thousand weights with one tokenizer.

@@ -1,14 +1,19 @@
 //! Whole runs: what they end with, and that it does not depend on how they came there.
 
+use std::time::Duration;
+
 use coordinator::driver::Outcome;
 use coordinator::journal::{AuditLine, RunState};
 use ledger::End;
 use local_cluster::{Cluster, Fault, Part};
+use rl::{Actor, WeightVersion};
+use weights::{Kind, WeightStore};
 
 /// The state at the end of a run that was conducted under `fault`, and taken up again if need be.
 async fn conduct(settings: &[&str], fault: Fault) -> (Cluster, RunState) {
     let cluster = Cluster::new(settings).expect("a cluster");
-    let mut outcome = cluster.run(fault).await.expect("a run");
+    let run = tokio::time::timeout(Duration::from_secs(60), cluster.run(fault)).await;
+    let mut outcome = run.unwrap_or_else(|_| panic!("{fault:?}: the run hangs")).expect("a run");
     if let Fault::StopAfter(_) = fault {
         assert_eq!(outcome, Outcome::Interrupted);
         assert_eq!(cluster.state().expect("a state").end, None);
@@ -42,6 +47,7 @@ async fn a_run_ends_with_the_same_weights_however_it_came_there() {
         ("rollout worker restarted", &[], Fault::Restart(Part::Rollout, 2)),
         ("evaluator restarted", &[], Fault::Restart(Part::Evaluator, 3)),
         ("learner restarted", &[], Fault::Restart(Part::Learner, 1)),
+        ("coordinator restarted", &[], Fault::RestartCoordinator(3)),
         ("no audit", &["audit.world=none"], Fault::None),
     ] {
         let (_, state) = conduct(settings, fault).await;
@@ -70,8 +76,17 @@ async fn without_a_learning_rate_nothing_changes() {
     let rounds: Vec<&AuditLine> =
         audits.iter().filter(|line| ["start", "policy"].contains(&line.moment.as_str())).collect();
     assert_eq!(rounds.len(), 3);
-    // The versions count steps, the weights are the same: the audit's draws differ by version only.
-    assert!(state.weights["policy"].version.0 > 0);
+    // The versions count steps, and all have the same tensors.
+    let store = WeightStore::open(cluster.dir().join("weights")).expect("the run's weights");
+    let tensors = |actor, version| {
+        let manifest = store.find(actor, version, Kind::Weights).expect("a sound manifest");
+        manifest.expect("it is published").tensors
+    };
+    for actor in [Actor::Policy, Actor::Generator] {
+        let last = state.weights[actor.name()].version;
+        assert!(last > WeightVersion(0));
+        assert_eq!(tensors(actor, last), tensors(actor, WeightVersion(0)), "{actor}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -95,7 +95,9 @@ impl Audited<'_> {
             pair_accuracy: compare(gap::pair_accuracy),
             tie_fraction: mean(scores().map(gap::tie_fraction)),
             zero_variance: mean(scores().map(|scores| f64::from(gap::gap(scores) <= gap::TIE))),
-            discrimination: mean(evaluated.iter().flat_map(|(_, e)| e.verdicts.iter()).map(varies)),
+            discrimination: mean(
+                evaluated.iter().flat_map(|(_, e)| e.verdicts.iter()).map(|row| varies(row)),
+            ),
         }
     }
 }
@@ -130,7 +132,7 @@ pub struct Judgement {
     pub discrimination: Option<f64>,
 }
 
-fn varies(verdicts: &Vec<rl::Verdict>) -> f64 {
+fn varies(verdicts: &[rl::Verdict]) -> f64 {
     let met = |value| verdicts.iter().any(|verdict| verdict.value() == Some(value));
     f64::from(met(0.0) && met(1.0))
 }

@@ -18,7 +18,8 @@ pub struct Change {
 /// The median completions of the first prompt of each task.
 #[must_use]
 pub fn changes(audits: &[Audited<'_>]) -> Vec<Change> {
-    let measured: Vec<&Audited<'_>> = audits.iter().filter(|a| !a.groups.is_empty()).filter(|a| a.is_of_its_step()).collect();
+    let measured: Vec<&Audited<'_>> =
+        audits.iter().filter(|a| !a.groups.is_empty()).filter(|a| a.is_of_its_step()).collect();
     let (Some(first), Some(last)) = (measured.first(), measured.last()) else {
         return Vec::new();
     };

@@ -7,7 +7,9 @@ use coordinator::journal::{
     AuditEvaluation, AuditGroup, AuditLine, RubricLine, RunState, StepLine,
 };
 use ledger::{End, Tally};
-use rl::{DropReason, Actor, Digest, Polarity, Rubric, RubricItem, Verdict, WeightRef, WeightVersion};
+use rl::{
+    Actor, Digest, DropReason, Polarity, Rubric, RubricItem, Verdict, WeightRef, WeightVersion,
+};
 
 use super::audited::Judged;
 use super::series;

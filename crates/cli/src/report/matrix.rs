@@ -43,8 +43,8 @@ pub fn matrix(audits: &[Audited<'_>]) -> Vec<Cell> {
             of_phase.filter(|audit| audit.line.policy_version == policy_version)
         };
         for (generator, &generator_version) in generators.into_iter().flatten().enumerate() {
-            let judged = of_policy().map(|audit| audit.judgement(generator_version));
-            let Some(judged) = judged.filter(|judged| judged.groups > 0).last() else { continue };
+            let mut judged = of_policy().map(|audit| audit.judgement(generator_version));
+            let Some(judged) = judged.rfind(|judged| judged.groups > 0) else { continue };
             cells.push(Cell {
                 policy,
                 policy_version,

@@ -140,8 +140,9 @@ mod tests {
         let audits = audited::audited(&lines, &fixture::gold);
         // Up by .01 a step until 64, flat after: the mean of steps 55..65 less that of 40..50 is .15.
         let reward = |step: u64| 0.4 + 0.01 * step.min(64) as f64;
-        let steps: Vec<_> =
-            (40..90).map(|s| fixture::step(s, 1, "policy", &[(series::REWARD, reward(s))])).collect();
+        let steps: Vec<_> = (40..90)
+            .map(|s| fixture::step(s, 1, "policy", &[(series::REWARD, reward(s))]))
+            .collect();
         let found = partings(&audits, &steps);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].round, found[0].from_step, found[0].to_step), (1, 0, 65));

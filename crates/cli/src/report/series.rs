@@ -21,8 +21,7 @@ pub const STEP_TIME: &str = "time/step";
 /// The part of it in which no worker computed.
 pub const OVERHEAD: &str = "time/overhead";
 /// The times of a step that the report shows; they overlap.
-pub const HOPS: [&str; 5] =
-    ["time/rollout", "time/evaluate", "time/train", "time/fetch", OVERHEAD];
+pub const HOPS: [&str; 5] = ["time/rollout", "time/evaluate", "time/train", "time/fetch", OVERHEAD];
 
 /// The steps that train the policy.
 #[must_use]

@@ -174,7 +174,8 @@ impl Summary {
 
 impl Gold {
     fn of(audits: &[Audited<'_>]) -> Self {
-        let measured: Vec<&Audited<'_>> = audits.iter().filter(|a| !a.groups.is_empty()).filter(|a| a.is_of_its_step()).collect();
+        let measured: Vec<&Audited<'_>> =
+            audits.iter().filter(|a| !a.groups.is_empty()).filter(|a| a.is_of_its_step()).collect();
         let (Some(first), Some(last)) = (measured.first(), measured.last()) else {
             return Self::default();
         };
@@ -309,7 +310,10 @@ mod tests {
         // 100 policy steps of 2000 tokens and 80 generator steps of 1000 over 80 s and 48 s.
         assert!((summary.tokens_per_second.unwrap() - 280_000.0 / 128.0).abs() < 1e-6);
         let groups = &summary.groups;
-        assert_eq!(groups.drawn, groups.trained + groups.open + groups.dropped[&DropReason::NoSignal]);
+        assert_eq!(
+            groups.drawn,
+            groups.trained + groups.open + groups.dropped[&DropReason::NoSignal]
+        );
         let text = std::fs::read(dir.path().join("summary.json")).unwrap();
         assert_eq!(serde_json::from_slice::<Summary>(&text).unwrap(), summary);
     }

@@ -72,9 +72,9 @@ fn note(now: &WatchRunResponse) -> String {
     } else {
         &[("disc", "reward/r_disc"), ("anchor", "reward/r_anchor"), ("kl", "generator/kl")]
     };
-    let parts = shown.iter().filter_map(|(name, metric)| {
-        Some(format!("{name} {:.3}", now.metrics.get(*metric)?))
-    });
+    let parts = shown
+        .iter()
+        .filter_map(|(name, metric)| Some(format!("{name} {:.3}", now.metrics.get(*metric)?)));
     parts.collect::<Vec<_>>().join("  ")
 }
 

@@ -73,7 +73,8 @@ pub async fn conduct(run: &OfRun, config: &Arc<Config>, screen: Screen) -> anyho
 fn services(config: &Config) -> Vec<(Role, String)> {
     let single = [Role::Coordinator, Role::Learner, Role::Evaluator];
     let single = single.into_iter().map(|role| (role, role.name().to_owned()));
-    let workers = (0..config.services.rollout_workers).map(|i| (Role::Rollout, format!("rollout-{i}")));
+    let workers =
+        (0..config.services.rollout_workers).map(|i| (Role::Rollout, format!("rollout-{i}")));
     single.chain(workers).collect()
 }
 

@@ -17,14 +17,14 @@ use super::{Seeds, watch};
 use crate::progress::Screen;
 
 /// Groups to learn from.
-const EXAMPLES: usize = 14_000;
+const EXAMPLES: usize = 28_000;
 
 /// The parts of examples, in per cent, that show a digest and the prompt alone; the rest is raw.
 const DIGEST: usize = 80;
 const PROMPT_ONLY: usize = 12;
 
 const RECIPE: SftConfig = SftConfig {
-    steps: 700,
+    steps: 1100,
     row_tokens: 320,
     rows_per_step: 8,
     lr: 2e-3,

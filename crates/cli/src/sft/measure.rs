@@ -8,10 +8,10 @@ use lm::draw::SamplingParams;
 use lm::folder::Lm;
 use lm::sampler::{Constraint, Sampler};
 use lm::template::{self, GroupInput};
-use rl::{Polarity, Prompt, Rubric, RubricItem, Seed, TokenSet, Verdict, gap, score};
+use rl::{Prompt, Rubric, Seed, TokenSet, Verdict, gap, score};
 use rubric::grammar::{Bank, Grammar, State};
-use rubric::parse::Limits;
-use rubric::met;
+use rubric::parse::{Limits, parse_tagged};
+use rubric::{ProgramVerifier, judge_matrix};
 use runtime::config::Config;
 use world::author::Stage;
 
@@ -170,8 +170,8 @@ struct Writer<'a> {
     sampler: Sampler,
     grammar: Grammar,
     params: SamplingParams,
-    tags: Vec<u32>,
     limits: Limits,
+    verifier: ProgramVerifier,
 }
 
 impl<'a> Writer<'a> {
@@ -194,30 +194,24 @@ impl<'a> Writer<'a> {
             sampler: Sampler::new(&lm.decoder),
             grammar: Grammar::new(bank, limits)?,
             params: SamplingParams { max_tokens, stop: vec![eos], ..SamplingParams::default() },
-            tags,
             limits,
+            verifier: ProgramVerifier::new(0.0)?,
         })
     }
 
-    fn measure(
-        &self,
-        prompt: &str,
-        group: &[String],
-        seed: Seed,
-    ) -> anyhow::Result<Vec<Measured>> {
+    fn measure(&self, prompt: &str, group: &[String], seed: Seed) -> anyhow::Result<Vec<Measured>> {
         let task = world::Task::parse(prompt).context("a prompt of another world")?;
         let counts = digest(&task, group);
         let input = GroupInput::Digest(&counts);
         let tokens = template::generator_prompt(&self.lm.tokenizer, prompt, input)?;
         let free = self.sampler.sample(&tokens, RUBRICS, &self.params, seed)?;
-        let mut walks: Vec<Walk<'_>> =
-            (0..RUBRICS).map(|_| Walk(self.grammar.state())).collect();
+        let mut walks: Vec<Walk<'_>> = (0..RUBRICS).map(|_| Walk(self.grammar.state())).collect();
         let held = self.sampler.sample_constrained(&tokens, &self.params, seed, &mut walks)?;
         let truth: Vec<f64> =
             group.iter().map(|answer| gold::score_task(&task, answer).total).collect();
         let measured = held.iter().zip(&free).map(|(held, free)| {
             let rubric = self.read(&held.tokens).context("a rubric of the grammar is valid")?;
-            let verdicts = verdicts(&rubric, group);
+            let verdicts = judge_matrix(&self.verifier, &rubric, prompt, group, seed);
             let scores = score::scores(&rubric, &verdicts)?;
             let varies = |row: &Vec<Verdict>| row.windows(2).any(|pair| pair[0] != pair[1]);
             Ok(Measured {
@@ -234,39 +228,11 @@ impl<'a> Writer<'a> {
 
     /// A rubric from its tokens, if it is one.
     fn read(&self, tokens: &[u32]) -> Option<Rubric> {
-        let starts = tokens.iter().position(|token| self.tags.contains(token));
-        let mut items = Vec::new();
-        for token in &tokens[starts?..] {
-            match self.tags.iter().position(|tag| tag == token) {
-                Some(place) => items.push((place, Vec::new())),
-                None => items.last_mut()?.1.push(*token),
-            }
-        }
-        let item = |(place, tokens): (usize, Vec<u32>)| {
-            let criterion = self.lm.tokenizer.decode(&tokens);
-            let check = world::items::compile(&criterion)?;
-            let (polarity, weight) = match place {
-                0..5 => (Polarity::Positive, place + 1),
-                _ => (Polarity::Negative, place - 4),
-            };
-            Some(RubricItem { criterion, weight: weight as u8, polarity, check: Some(check) })
-        };
-        let items = items.into_iter().map(item).collect::<Option<Vec<_>>>()?;
-        let rubric = Rubric { items };
-        rubric::parse::validate(&rubric, self.limits).ok()?;
-        Some(rubric)
+        let text: Vec<u32> =
+            tokens.iter().copied().filter(|token| !self.params.stop.contains(token)).collect();
+        let text = self.lm.tokenizer.decode_with_specials(&text);
+        parse_tagged(&text, &world::items::compile, self.limits).ok()
     }
-}
-
-fn verdicts(rubric: &Rubric, group: &[String]) -> Vec<Vec<Verdict>> {
-    let row = |item: &RubricItem| {
-        let verdict = |answer: &String| match &item.check {
-            Some(check) => Verdict::from(met(check, answer)),
-            None => Verdict::Unmet,
-        };
-        group.iter().map(verdict).collect()
-    };
-    rubric.items.iter().map(row).collect()
 }
 
 struct Walk<'g>(State<'g>);

@@ -1,21 +1,21 @@
 //! The starting policy: a fresh decoder that imitates the starting author.
 
+use lm::Device;
 use lm::compute::Compute;
 use lm::model::Decoder;
 use lm::sft::{Document, SftConfig, fine_tune};
 use lm::template;
 use lm::tokenizer::Tokenizer;
-use lm::Device;
 
 use super::{Seeds, shape, watch};
 use crate::progress::Screen;
 
-/// Answers to learn; about 1.3 million tokens with their prompts.
-const DOCUMENTS: usize = 36_000;
+/// Answers to learn; about 2.9 million tokens with their prompts.
+const DOCUMENTS: usize = 100_000;
 
 /// Small rows, for attention inside of a row is computed for all of its tokens.
 const RECIPE: SftConfig = SftConfig {
-    steps: 640,
+    steps: 1400,
     row_tokens: 256,
     rows_per_step: 8,
     lr: 2e-3,

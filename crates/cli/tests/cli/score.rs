@@ -13,7 +13,8 @@ fn score(request: &Value) -> Value {
 }
 
 fn rubric(weights: &[u8]) -> Value {
-    let item = |(i, weight): (usize, &u8)| json!({"criterion": format!("item {i}"), "weight": weight});
+    let item =
+        |(i, weight): (usize, &u8)| json!({"criterion": format!("item {i}"), "weight": weight});
     weights.iter().enumerate().map(item).collect()
 }
 

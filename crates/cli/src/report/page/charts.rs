@@ -64,7 +64,8 @@ pub(super) fn gaps(files: &RunFiles, summary: &Summary) -> anyhow::Result<String
     let gap = in_use.filter_map(|c| Some((step_of(c.policy_version)?, c.oriented_gap?))).collect();
     let steps = series::of_policy(&files.steps);
     let ties = metric_of(&steps, series::TIES, "tied pairs", 1).smoothed(SMOOTH);
-    let flat = metric_of(&steps, series::ZERO_VARIANCE, "groups without signal", 4).smoothed(SMOOTH);
+    let flat =
+        metric_of(&steps, series::ZERO_VARIANCE, "groups without signal", 4).smoothed(SMOOTH);
     let charts = [
         figure(
             "Oriented gap",
@@ -185,7 +186,5 @@ fn figure(title: &str, says: &str, chart: Chart) -> anyhow::Result<String> {
         let svg = chart.svg()?.replace(" xmlns=\"http://www.w3.org/2000/svg\"", "");
         format!("<div class=legend>{}</div>{svg}", names.collect::<String>())
     };
-    Ok(format!(
-        "<figure><h3>{title}</h3><figcaption>{says}</figcaption>{drawing}</figure>"
-    ))
+    Ok(format!("<figure><h3>{title}</h3><figcaption>{says}</figcaption>{drawing}</figure>"))
 }
