@@ -35,7 +35,7 @@ fn the_worked_example() {
 #[test]
 fn discriminability_of_one_item_over_eight_completions() {
     // m met of 8: (m/8)(1 - m/8).
-    for (met, expected) in [(0, 0.0), (1, 0.109), (2, 0.188), (3, 0.234), (4, 0.25)] {
+    for (met, expected) in [(0, 0.0), (1, 0.109_375), (2, 0.1875), (3, 0.234_375), (4, 0.25)] {
         let row: Vec<u8> = (0..8).map(|k| u8::from(k < met)).collect();
         let response = score(&json!({"rubric": rubric(&[3]), "verdicts": [row]}));
         close(&response["r_disc"], expected);
