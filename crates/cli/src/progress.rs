@@ -70,11 +70,12 @@ impl Progress {
         let due = self.said.is_none_or(|said| said.elapsed() >= QUIET) || done == self.total;
         if due {
             self.said = Some(Instant::now());
+            let (what, total) = (self.what.as_str(), self.total);
             let seconds = self.begun.elapsed().as_secs_f64();
             let rate = done as f64 / seconds;
-            let left = self.total.saturating_sub(done) as f64 / rate;
-            let (what, total) = (self.what.as_str(), self.total);
-            let (rate, left) = (format!("{rate:.2}"), format!("{left:.0}"));
+            // Before the first unit nobody knows how long it takes.
+            let left = (done > 0).then(|| (total.saturating_sub(done) as f64 / rate).round());
+            let rate = (rate * 100.0).round() / 100.0;
             tracing::info!(what, done, total, per_second = rate, seconds_left = left, "{note}");
         }
     }

@@ -130,12 +130,13 @@ impl Coordinator {
             closing.begin();
             outcome
         };
-        tokio::pin!(server);
+        tokio::pin!(server, driver);
         tokio::select! {
-            outcome = driver => Ok(outcome?),
+            outcome = &mut driver => Ok(outcome?),
             served = &mut server => {
                 served?;
-                Ok(Outcome::Interrupted)
+                // It was asked to stop, and so was the driver, which still has files to close.
+                Ok(driver.await?)
             }
         }
     }

@@ -6,6 +6,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Width and height of a chart in its own units; the page scales it.
 const SIZE: (u32, u32) = (560, 270);
+/// Steps without a value over which no line is drawn: a phase of the other actor.
+const GAP: f64 = 8.0;
 const TEXT: RGBColor = RGBColor(90, 98, 112);
 const GRID: RGBColor = RGBColor(229, 232, 238);
 const SHADE: RGBColor = RGBColor(243, 244, 248);
@@ -58,6 +60,12 @@ impl Series {
     #[must_use]
     pub fn marked(self) -> Self {
         Self { marked: true, ..self }
+    }
+
+    /// Its points in lines: one that is not marked breaks off where nothing was measured.
+    fn lines(&self) -> impl Iterator<Item = &[(f64, f64)]> {
+        let gap = if self.marked { f64::INFINITY } else { GAP };
+        self.points.chunk_by(move |before, after| after.0 - before.0 <= gap)
     }
 
     /// The same line as the mean of each stretch of `window` points.
@@ -136,7 +144,9 @@ impl Chart {
                 chart.draw_series([Polygon::new(band, series.color.mix(0.14))])?;
             }
             let style = series.color.stroke_width(2);
-            chart.draw_series(LineSeries::new(series.points.iter().copied(), style))?;
+            for line in series.lines() {
+                chart.draw_series(LineSeries::new(line.iter().copied(), style))?;
+            }
             if series.marked {
                 let dot = |&point: &(f64, f64)| Circle::new(point, 3, series.color.filled());
                 chart.draw_series(series.points.iter().map(dot))?;
@@ -196,6 +206,14 @@ mod tests {
             let svg = Chart { series, ..Chart::default() }.svg().unwrap();
             assert!(svg.starts_with("<svg") && svg.contains("circle"), "{svg}");
         }
+    }
+
+    #[test]
+    fn lines_break_off_where_nothing_was_measured() {
+        let points = vec![(0.0, 1.0), (3.0, 1.0), (50.0, 2.0)];
+        let line = Series::new("a", 0, points);
+        assert_eq!(line.lines().map(<[_]>::len).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(line.marked().lines().count(), 1);
     }
 
     #[test]

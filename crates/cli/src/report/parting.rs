@@ -10,8 +10,9 @@ use super::series;
 pub const PROXY_RISE: f64 = 0.03;
 /// Gold that rises by no more than this between two audits stays flat.
 pub const GOLD_FLAT: f64 = 0.005;
-/// Steps whose mean reward is the proxy at an audit.
-const WINDOW: u64 = 10;
+/// Most steps whose mean reward is the proxy at an audit, and fewest: less is noise.
+const WINDOW: usize = 10;
+const LEAST_WINDOW: usize = 5;
 /// Completions shown for a parting.
 const SHOWN: usize = 3;
 
@@ -57,7 +58,10 @@ fn rise(steps: &[StepLine], round: u32, from: u64, to: u64) -> Option<f64> {
         .filter(|(step, _)| (from..to).contains(step))
         .filter(|(step, _)| steps.iter().any(|line| line.step == *step && line.round == round))
         .collect();
-    let window = (WINDOW as usize).min(rewards.len() / 2);
+    let window = WINDOW.min(rewards.len() / 2);
+    if window < LEAST_WINDOW {
+        return None;
+    }
     let value = |part: &[(u64, f64)]| mean(part.iter().map(|(_, reward)| *reward));
     Some(value(&rewards[rewards.len() - window..])? - value(&rewards[..window])?)
 }

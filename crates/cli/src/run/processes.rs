@@ -90,7 +90,7 @@ fn coordinator_address(config: &Config) -> anyhow::Result<SocketAddr> {
 
 fn arguments(run: &OfRun, dir: &Path, coordinator: SocketAddr) -> Vec<String> {
     let mut arguments = vec![run.config.config.display().to_string()];
-    let address = format!("services.coordinator=\"{coordinator}\"");
+    let address = format!("services.coordinator={coordinator}");
     for set in run.config.set.iter().chain([&address]) {
         arguments.extend(["--set".to_owned(), set.clone()]);
     }

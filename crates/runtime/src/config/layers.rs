@@ -246,9 +246,10 @@ fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Text given for a key whose default is `like`: text where that is text, else a TOML value.
+/// Text given for a key whose default is `like`: text where that is text (in quotes or not), else a
+/// TOML value.
 fn typed(text: String, like: &Value) -> Value {
-    if like.is_str() {
+    if like.is_str() && !text.starts_with(['"', '\'']) {
         return Value::String(text);
     }
     let parsed = ValueDeserializer::parse(&text).and_then(Value::deserialize);

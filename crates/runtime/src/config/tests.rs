@@ -285,3 +285,12 @@ fn the_shipped_configs_are_valid() {
         assert_eq!(resolved.config.run.name, name);
     }
 }
+
+#[test]
+fn text_may_be_set_in_quotes_or_without() {
+    for set in ["run.name=a b", "run.name=\"a b\"", "run.name='a b'"] {
+        assert_eq!(resolve(&[set]).expect("valid").config.run.name, "a b", "{set}");
+    }
+    // A quote that is not closed is part of the text.
+    assert_eq!(resolve(&["run.name=\"a"]).expect("valid").config.run.name, "\"a");
+}
