@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ledger::{End, Tally};
-use rl::DropReason;
+use rl::{Digest, DropReason, WeightRef};
 use runtime::config::ScheduleKind;
 use serde::{Deserialize, Serialize};
 
@@ -143,10 +143,14 @@ impl Summary {
         let measured = audits.iter().filter(|a| a.gold().is_some()).count() > 1
             && series::values(steps, series::REWARD).next().is_some();
         let gap = |round: Option<&Round>| round.and_then(|round| round.oriented_gap);
-        let weights = state.iter().flat_map(|state| &state.weights).map(|(actor, weights)| {
-            let digest = weights.digest.to_string();
-            (actor.clone(), Weights { version: weights.version.0, digest })
-        });
+        // An actor that is not there has no weights.
+        let there = |weights: &WeightRef| weights.digest != Digest([0; 32]);
+        let weights = state.iter().flat_map(|state| &state.weights).filter(|w| there(w.1)).map(
+            |(actor, weights)| {
+                let digest = weights.digest.to_string();
+                (actor.clone(), Weights { version: weights.version.0, digest })
+            },
+        );
         Self {
             name: config.run.name.clone(),
             schedule: config.schedule.kind,

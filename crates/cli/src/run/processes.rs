@@ -196,3 +196,30 @@ async fn watch_run(
         tokio::time::sleep(FIRST_WAIT).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Args, Command as Typed};
+
+    #[test]
+    fn what_a_service_is_told_is_what_serve_understands() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.toml");
+        let required = "[policy]\nmodel = \"p\"\nprompts = \"t\"\n[generator]\nmodel = \"g\"\n\
+                        anchors = \"a\"\n[audit]\nprompts = \"h\"\n";
+        std::fs::write(&file, required).unwrap();
+        let file = file.display().to_string();
+        let typed = Args::parse_from(["rubricon", "run", &file, "--set", "run.seed=5"]);
+        let Typed::Run(run) = typed.command else { panic!("not run") };
+        let address = SocketAddr::from(([127, 0, 0, 1], 7000));
+        let told = arguments(&run.run, Path::new("there"), address);
+        let typed = ["rubricon", "serve", "rollout"].into_iter().map(str::to_owned).chain(told);
+        let Typed::Serve(serve) = Args::parse_from(typed).command else { panic!("not serve") };
+        let config = serve.run.resolve().unwrap().config;
+        assert_eq!(config.services.coordinator, address);
+        assert_eq!((config.run.seed, config.run.dir.as_path()), (5, Path::new("there")));
+    }
+}
