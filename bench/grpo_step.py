@@ -51,7 +51,7 @@ def trl():
     from trl import GRPOConfig, GRPOTrainer
 
     torch.set_num_threads(2)
-    model = AutoModelForCausalLM.from_pretrained(MODEL)
+    model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_file=f"{MODEL}/tokenizer.json", pad_token="<pad>", eos_token="<eos>"
     )

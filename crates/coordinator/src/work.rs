@@ -244,8 +244,7 @@ pub fn read(answer: &Answer) -> Reading {
             let weights = reply.weights.clone().ok_or_else(|| Malformed::absent("weights"));
             let weights = weights.and_then(WeightRef::try_from);
             let groups = reply.group_ids.iter().copied().map(GroupId).collect();
-            let outcome =
-                weights.map(|weights| StepDone { weights, groups }).map_err(failure);
+            let outcome = weights.map(|weights| StepDone { weights, groups }).map_err(failure);
             (Event::StepFinished { lease: id, outcome }, None)
         }
     };
