@@ -11,7 +11,7 @@ use super::{Seeds, shape, watch};
 use crate::progress::Screen;
 
 /// Answers to learn; about 2.9 million tokens with their prompts.
-const DOCUMENTS: usize = 100_000;
+const DOCUMENTS: usize = 80_000;
 
 /// Small rows, for attention inside of a row is computed for all of its tokens.
 const RECIPE: SftConfig = SftConfig {
