@@ -28,7 +28,8 @@ pub fn r_disc(rubric: &Rubric, verdicts: &[Vec<Verdict>]) -> f64 {
 #[serde(rename_all = "snake_case")]
 pub enum AnchorLoss {
     /// `sum_{i<j} log sigmoid(S_i - S_j) / ((j - i) 2^(i-1))`: pairs near the top and near each
-    /// other weigh most (rank-biased precision).
+    /// other weigh most (rank-biased precision). Answers of equal rank share the mean of their
+    /// places.
     #[default]
     PairRbp,
     /// Log-likelihood of the ranking under Plackett and Luce with the scores as utilities.
@@ -42,7 +43,8 @@ const MARGIN: f64 = 0.1;
 
 /// The anchor reward: how well scores `S_1 .. S_n` reproduce the ranking, 0 at best, lower is worse.
 ///
-/// `ranks` is not decreasing (best first); pairs of equal rank contribute nothing.
+/// `ranks` is not decreasing (best first); pairs of equal rank contribute nothing, and the order of
+/// answers of equal rank changes nothing.
 #[must_use]
 pub fn r_anchor(loss: AnchorLoss, scores: &[f64], ranks: &[u32]) -> f64 {
     let pairs = || {
@@ -51,12 +53,11 @@ pub fn r_anchor(loss: AnchorLoss, scores: &[f64], ranks: &[u32]) -> f64 {
             .filter(|&(i, j)| ranks[i] < ranks[j])
     };
     match loss {
-        AnchorLoss::PairRbp => pairs()
-            .map(|(i, j)| {
-                let weight = ((j - i) as f64 * (i as f64).exp2()).recip();
-                weight * log_sigmoid(scores[i] - scores[j])
-            })
-            .sum(),
+        AnchorLoss::PairRbp => {
+            let place = places(ranks);
+            let weight = |i: usize, j: usize| ((place[j] - place[i]) * place[i].exp2()).recip();
+            pairs().map(|(i, j)| weight(i, j) * log_sigmoid(scores[i] - scores[j])).sum()
+        }
         AnchorLoss::Listnet => (0..scores.len())
             .map(|i| {
                 // Those ranked below i, and i itself: the chance that i is picked first of them.
@@ -71,6 +72,16 @@ pub fn r_anchor(loss: AnchorLoss, scores: &[f64], ranks: &[u32]) -> f64 {
             if count == 0 { 0.0 } else { -lost / count as f64 }
         }
     }
+}
+
+/// How many answers are above each, counting those of its own rank half: 0, 1, 2 .. without ties.
+fn places(ranks: &[u32]) -> Vec<f64> {
+    let place = |rank: &u32| {
+        let above = ranks.iter().filter(|other| *other < rank).count();
+        let beside = ranks.iter().filter(|other| *other == rank).count() - 1;
+        above as f64 + beside as f64 / 2.0
+    };
+    ranks.iter().map(place).collect()
 }
 
 fn log_sigmoid(x: f64) -> f64 {
@@ -136,6 +147,19 @@ mod tests {
         for loss in [AnchorLoss::PairRbp, AnchorLoss::Listnet, AnchorLoss::Margin] {
             close(r_anchor(loss, &[0.1, 0.9], &[0, 0]), 0.0, 1e-12);
         }
+    }
+
+    #[test]
+    fn the_order_within_a_tier_changes_nothing() {
+        let ranks = [0, 0, 1, 2, 2, 2];
+        let scores = [0.9, 0.2, 0.4, 0.1, 0.8, 0.5];
+        let swapped = [0.2, 0.9, 0.4, 0.5, 0.1, 0.8];
+        for loss in [AnchorLoss::PairRbp, AnchorLoss::Listnet, AnchorLoss::Margin] {
+            close(r_anchor(loss, &scores, &ranks), r_anchor(loss, &swapped, &ranks), 1e-12);
+        }
+        // Places 1/2, 1/2 and 2: two pairs that weigh 1 / (1.5 sqrt 2), each log sigmoid 0.
+        let expected = -2.0 * std::f64::consts::LN_2 / (1.5 * 2f64.sqrt());
+        close(r_anchor(AnchorLoss::PairRbp, &[0.5; 3], &[0, 0, 1]), expected, 1e-12);
     }
 
     #[test]
