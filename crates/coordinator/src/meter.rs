@@ -91,10 +91,14 @@ impl Meter {
         self.add("group/unscorable_fraction", 0.0);
         let (mean, std) = mean_std(&scored.scores);
         self.add("reward/mean", mean);
-        self.add("reward/std", std);
-        self.add("group/zero_variance_fraction", f64::from(std <= rl::advantage::NO_SIGNAL_STD));
-        self.add("group/tie_fraction", tie_fraction(&scored.scores));
-        self.add("rubric/gap", gap(&scored.scores));
+        // A single completion has none to be tied with, or apart from.
+        if let (Some(ties), Some(gap)) = (tie_fraction(&scored.scores), gap(&scored.scores)) {
+            let flat = std <= rl::advantage::NO_SIGNAL_STD;
+            self.add("reward/std", std);
+            self.add("group/zero_variance_fraction", f64::from(flat));
+            self.add("group/tie_fraction", ties);
+            self.add("rubric/gap", gap);
+        }
         let Some(judged) = &scored.judged else { return };
         let Ok(rubric) = serde_json::from_str::<Rubric>(&judged.rubric) else {
             return;
@@ -106,8 +110,9 @@ impl Meter {
         self.add("verdict/abstained_fraction", abstained_fraction(&verdicts));
         for row in &verdicts {
             let values: Option<Vec<f64>> = row.iter().map(|verdict| verdict.value()).collect();
-            // An item with a missing verdict is left out of the score.
-            let Some(values) = values else { continue };
+            // An item with a missing verdict is left out of the score; a single completion tells
+            // nothing of how an item varies.
+            let Some(values) = values.filter(|values| values.len() > 1) else { continue };
             let same = values.windows(2).all(|pair| pair[0] == pair[1]);
             self.add("rubric/saturated_fraction", f64::from(same));
         }
@@ -197,6 +202,42 @@ fn covered(intervals: &mut [(Instant, Instant)]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The metrics of a step that saw one group with these scores, all of which meet one item.
+    fn of_scores(scores: &[f64]) -> BTreeMap<String, f64> {
+        let item = rl::RubricItem {
+            criterion: "x".into(),
+            weight: 1,
+            polarity: rl::Polarity::Positive,
+            check: None,
+        };
+        let rubric = serde_json::to_string(&Rubric { items: vec![item] }).unwrap();
+        let verdicts = vec![vec![rl::Verdict::Met; scores.len()]];
+        let judged = Some(proto::convert::judged_rubric(rubric, &verdicts));
+        let scores = scores.to_vec();
+        let scored = proto::pb::Scored { judged, scores, ..proto::pb::Scored::default() };
+        let mut meter = Meter::start();
+        meter.evaluated(&proto::pb::EvaluateGroupResponse {
+            outcome: Some(Outcome::Scored(scored)),
+            ..proto::pb::EvaluateGroupResponse::default()
+        });
+        meter.finish()
+    }
+
+    #[test]
+    fn a_single_completion_has_no_ties_and_no_spread() {
+        let spread = [
+            "reward/std",
+            "group/zero_variance_fraction",
+            "group/tie_fraction",
+            "rubric/gap",
+            "rubric/saturated_fraction",
+        ];
+        let (one, two) = (of_scores(&[0.5]), of_scores(&[0.5, 0.5]));
+        assert!(spread.iter().all(|name| !one.contains_key(*name)), "{one:?}");
+        assert_eq!(spread.map(|name| two[name]), [0.0, 1.0, 1.0, 0.0, 1.0]);
+        assert_eq!((one["reward/mean"], one["rubric/items"]), (0.5, 1.0));
+    }
 
     #[test]
     fn overlapping_work_counts_once() {

@@ -4,15 +4,15 @@
 /// Scores closer than this are tied.
 pub const TIE: f64 = 1e-9;
 
-/// The share of pairs with equal scores, in [0, 1]; 0 with fewer than two scores.
+/// The share of pairs with equal scores, in [0, 1]; nothing with fewer than two scores.
 #[must_use]
-pub fn tie_fraction(scores: &[f64]) -> f64 {
+pub fn tie_fraction(scores: &[f64]) -> Option<f64> {
     mean(pairs(scores.len()).map(|(i, j)| f64::from((scores[i] - scores[j]).abs() <= TIE)))
 }
 
-/// The mean absolute difference over pairs, in score units.
+/// The mean absolute difference over pairs, in score units; nothing with fewer than two scores.
 #[must_use]
-pub fn gap(scores: &[f64]) -> f64 {
+pub fn gap(scores: &[f64]) -> Option<f64> {
     mean(pairs(scores.len()).map(|(i, j)| (scores[i] - scores[j]).abs()))
 }
 
@@ -36,21 +36,20 @@ pub fn pair_accuracy(scores: &[f64], truth: &[f64]) -> Option<f64> {
 }
 
 fn oriented(scores: &[f64], truth: &[f64], value: impl Fn(f64) -> f64) -> Option<f64> {
-    let told: Vec<f64> = pairs(scores.len())
+    let told = pairs(scores.len())
         .filter(|&(i, j)| (truth[i] - truth[j]).abs() > TIE)
-        .map(|(i, j)| if truth[i] > truth[j] { (i, j) } else { (j, i) })
-        .map(|(better, worse)| value(scores[better] - scores[worse]))
-        .collect();
-    (!told.is_empty()).then(|| mean(told.into_iter()))
+        .map(|(i, j)| if truth[i] > truth[j] { (i, j) } else { (j, i) });
+    mean(told.map(|(better, worse)| value(scores[better] - scores[worse])))
 }
 
 fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..n).flat_map(move |i| (i + 1..n).map(move |j| (i, j)))
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
+/// The mean; nothing of nothing.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0u32), |(sum, count), v| (sum + v, count + 1));
-    if count == 0 { 0.0 } else { sum / f64::from(count) }
+    (count > 0).then(|| sum / f64::from(count))
 }
 
 #[cfg(test)]
@@ -61,9 +60,10 @@ mod tests {
     fn ties_and_gaps_over_pairs() {
         // Pairs: (.5,.5) tied, (.5,1) and (.5,1) half apart.
         let scores = [0.5, 0.5, 1.0];
-        assert!((tie_fraction(&scores) - 1.0 / 3.0).abs() < 1e-12);
-        assert!((gap(&scores) - 1.0 / 3.0).abs() < 1e-12);
-        assert_eq!((tie_fraction(&[0.1]), gap(&[])), (0.0, 0.0));
+        assert!((tie_fraction(&scores).expect("pairs") - 1.0 / 3.0).abs() < 1e-12);
+        assert!((gap(&scores).expect("pairs") - 1.0 / 3.0).abs() < 1e-12);
+        // Without a pair there is nothing to be tied or apart.
+        assert_eq!((tie_fraction(&[0.1]), gap(&[0.1]), gap(&[])), (None, None, None));
     }
 
     #[test]

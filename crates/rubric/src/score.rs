@@ -42,7 +42,8 @@ pub struct ScoreResponse {
     pub r_disc: Option<f64>,
     /// 0 at best; null without anchors, or where they cannot be scored.
     pub r_anchor: Option<f64>,
-    /// The share of pairs with equal scores; null for a group that cannot be scored.
+    /// The share of pairs with equal scores; null for a single completion, and for a group that
+    /// cannot be scored.
     pub tie_fraction: Option<f64>,
     /// The share of verdicts on completions that are missing.
     pub abstained: f64,
@@ -155,7 +156,7 @@ pub fn score(
         r_anchor: anchor_scores
             .as_ref()
             .and_then(|scores| Some(r_anchor(loss, scores.as_ref().ok()?, &ranks))),
-        tie_fraction: found.as_ref().ok().map(|scores| tie_fraction(scores)),
+        tie_fraction: found.as_ref().ok().and_then(|scores| tie_fraction(scores)),
         abstained: abstained_fraction(&verdicts),
         unscorable: found.as_ref().err().map(ToString::to_string),
         anchors_unscorable: anchor_scores.and_then(Result::err).map(|error| error.to_string()),

@@ -93,10 +93,10 @@ impl Audited<'_> {
             score: mean(scores().filter_map(|scores| mean(scores.iter().copied()))),
             oriented_gap: compare(gap::oriented_gap),
             pair_accuracy: compare(gap::pair_accuracy),
-            tie_fraction: mean(scores().map(gap::tie_fraction)),
-            zero_variance: mean(scores().map(|scores| f64::from(gap::gap(scores) <= gap::TIE))),
+            tie_fraction: mean(scores().filter_map(gap::tie_fraction)),
+            zero_variance: mean(scores().filter_map(|s| Some(f64::from(gap::gap(s)? <= gap::TIE)))),
             discrimination: mean(
-                evaluated.iter().flat_map(|(_, e)| e.verdicts.iter()).map(|row| varies(row)),
+                evaluated.iter().flat_map(|(_, e)| e.verdicts.iter()).filter_map(|row| varies(row)),
             ),
         }
     }
@@ -132,9 +132,10 @@ pub struct Judgement {
     pub discrimination: Option<f64>,
 }
 
-fn varies(verdicts: &[rl::Verdict]) -> f64 {
+/// Whether some meet an item and some do not; nothing of a single completion.
+fn varies(verdicts: &[rl::Verdict]) -> Option<f64> {
     let met = |value| verdicts.iter().any(|verdict| verdict.value() == Some(value));
-    f64::from(met(0.0) && met(1.0))
+    (verdicts.len() > 1).then(|| f64::from(met(0.0) && met(1.0)))
 }
 
 /// The mean; nothing of nothing.
@@ -163,6 +164,17 @@ mod tests {
         assert_eq!(judgement.tie_fraction, Some(0.5));
         assert_eq!(judgement.zero_variance, Some(0.5));
         assert_eq!(judgement.discrimination, Some(0.5));
+        // Groups of one completion: no pair to compare, no item that could vary.
+        let mut one = lines.to_vec();
+        for group in &mut one[0].groups {
+            group.completions.truncate(1);
+            group.evaluations[0].scores.truncate(1);
+            group.evaluations[0].verdicts.iter_mut().for_each(|row| row.truncate(1));
+        }
+        let single = audited(&one, &fixture::gold)[0].judgement(0);
+        assert_eq!((single.groups, single.score), (2, Some(0.25)));
+        assert_eq!((single.tie_fraction, single.zero_variance), (None, None));
+        assert_eq!((single.discrimination, single.oriented_gap), (None, None));
         // No such generator: nothing was measured.
         let missing = audits[0].judgement(9);
         assert_eq!((missing.groups, missing.oriented_gap), (0, None));
