@@ -400,21 +400,21 @@ fn tensor(named: NamedTensor) -> Tensor {
     Tensor { name: named.name, shape: named.shape, dtype: Dtype::F32, data: named.bytes }
 }
 
-/// The metrics of a step by the names of docs/metrics.md.
+/// The metrics of a step by the names of docs/metrics.md; what was not measured is left out.
 fn named(actor: Actor, made: &StepMetrics, rate: f64) -> BTreeMap<String, f64> {
     [
-        ("loss", made.loss),
+        ("loss", Some(made.loss)),
         ("kl", made.kl),
-        ("entropy", made.entropy),
-        ("clip_fraction", made.clip_fraction),
-        ("mismatch_kl", made.mismatch_kl),
-        ("ratio_mean", made.ratio_mean),
-        ("ratio_deviation", made.ratio_deviation),
-        ("grad_norm", made.grad_norm),
-        ("tokens", made.tokens as f64),
-        ("learning_rate", rate),
+        ("entropy", Some(made.entropy)),
+        ("clip_fraction", Some(made.clip_fraction)),
+        ("mismatch_kl", Some(made.mismatch_kl)),
+        ("ratio_mean", Some(made.ratio_mean)),
+        ("ratio_deviation", Some(made.ratio_deviation)),
+        ("grad_norm", Some(made.grad_norm)),
+        ("tokens", Some(made.tokens as f64)),
+        ("learning_rate", Some(rate)),
     ]
     .into_iter()
-    .map(|(name, value)| (format!("{actor}/{name}"), value))
+    .filter_map(|(name, value)| Some((format!("{actor}/{name}"), value?)))
     .collect()
 }

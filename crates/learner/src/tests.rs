@@ -62,6 +62,24 @@ fn failures_and_restarts_between_steps_change_nothing() {
     assert_eq!(student.step(&second).unwrap().weights, v2);
 }
 
+#[test]
+fn a_distance_that_nobody_measured_is_no_metric() {
+    let folder = folder();
+    let metrics = |kl_coef| {
+        let mut run = run(&folder);
+        run.policy.kl_coef = kl_coef;
+        let place = tempfile::tempdir().unwrap();
+        let store = WeightStore::open(place.path().join("weights")).unwrap();
+        let compute = Arc::new(Compute::new(1).unwrap());
+        let mut student = Student::open(Actor::Policy, &run, store, compute).unwrap();
+        let first = step(0, student.initial(), group(1, [7, 8]));
+        student.step(&first).unwrap().metrics
+    };
+    assert!(metrics(0.01).contains_key("policy/kl"));
+    let without = metrics(0.0);
+    assert!(!without.contains_key("policy/kl") && without.contains_key("policy/loss"));
+}
+
 fn refused_after(base: WeightRef) -> Step {
     step(1, base, group(2, [1_000_000, 9]))
 }
@@ -99,9 +117,14 @@ fn folder() -> TempDir {
     folder
 }
 
-fn open(folder: &TempDir) -> Student {
+fn run(folder: &TempDir) -> Config {
     let mut run = Config::default();
     run.policy.model = folder.path().join("model");
+    run
+}
+
+fn open(folder: &TempDir) -> Student {
     let store = WeightStore::open(folder.path().join("weights")).unwrap();
-    Student::open(Actor::Policy, &run, store, Arc::new(Compute::new(1).unwrap())).unwrap()
+    let compute = Arc::new(Compute::new(1).unwrap());
+    Student::open(Actor::Policy, &run(folder), store, compute).unwrap()
 }

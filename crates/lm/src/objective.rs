@@ -105,6 +105,12 @@ impl Objective {
         }
     }
 
+    /// Whether the penalty counts, so that somebody has to ask the reference.
+    #[must_use]
+    pub fn has_reference(&self) -> bool {
+        self.kl_beta != 0.0
+    }
+
     /// The weight in the step's loss of every token of a rollout with `length` of them.
     #[must_use]
     pub fn weight(&self, length: usize, scale: Scale) -> f64 {

@@ -55,8 +55,9 @@ pub struct StepMetrics {
     pub ratio_deviation: f64,
     /// Share of tokens whose gradient the clip stopped.
     pub clip_fraction: f64,
-    /// Mean estimate (`k3`) of KL(learner, reference), in nats; 0 where its weight is 0.
-    pub kl: f64,
+    /// Mean estimate (`k3`) of KL(learner, reference), in nats; nothing where its weight is 0, since
+    /// the reference is left out then.
+    pub kl: Option<f64>,
     /// Mean entropy of the allowed distribution, in nats.
     pub entropy: f64,
     /// Mean estimate (`k3`) of KL(rollout, learner), in nats: how far sampler and learner
@@ -162,7 +163,7 @@ impl Trainer {
             return Err(TrainError::Gradient(grad_norm));
         }
         let tally = tallies.into_iter().fold(Tally::default(), Tally::plus);
-        Ok((tally.metrics(grad_norm), gradients))
+        Ok((tally.metrics(grad_norm, objective), gradients))
     }
 
     /// What the optimiser remembers: with it and the weights, training goes on bit for bit.
@@ -212,7 +213,8 @@ impl Trainer {
         let targets = row.targets();
         let allowed = allowed(&group.rollouts, self.model.config().vocab_size);
         let scoring = Scoring { temperature: f64::from(group.temperature), allowed: &allowed };
-        let reference = (objective.kl_beta != 0.0)
+        let reference = objective
+            .has_reference()
             .then(|| floats(logprobs::token_logprobs(&self.reference, &row, &targets, &scoring)));
         let example = Example { row: &row, targets: &targets, scoring };
         let mut tally = Tally::default();
@@ -255,14 +257,14 @@ impl Tally {
         }
     }
 
-    fn metrics(self, grad_norm: f64) -> StepMetrics {
+    fn metrics(self, grad_norm: f64, objective: &Objective) -> StepMetrics {
         let mean = |sum: f64| sum / self.tokens as f64;
         StepMetrics {
             loss: self.loss,
             ratio_mean: mean(self.ratio),
             ratio_deviation: self.deviation,
             clip_fraction: mean(self.clipped as f64),
-            kl: mean(self.kl),
+            kl: objective.has_reference().then(|| mean(self.kl)),
             entropy: mean(self.entropy),
             mismatch_kl: mean(self.mismatch_kl),
             grad_norm,
