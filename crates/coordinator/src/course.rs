@@ -84,8 +84,11 @@ impl Driver {
         let mut metrics = course.meter.finish();
         metrics.append(&mut course.trained);
         let snapshot = course.ledger.snapshot();
-        metrics.insert("staleness/mean".into(), snapshot.staleness_mean);
-        metrics.insert("staleness/max".into(), snapshot.staleness_max as f64);
+        let staleness = [
+            ("staleness/mean", snapshot.staleness_mean),
+            ("staleness/max", snapshot.staleness_max.map(|versions| versions as f64)),
+        ];
+        metrics.extend(staleness.iter().filter_map(|(name, v)| Some(((*name).to_owned(), (*v)?))));
         metrics.insert("queue/depth".into(), snapshot.queued as f64);
         // The ledger may have entered the next phase already: the step belongs to the one before.
         let plan = course.ledger.plan();

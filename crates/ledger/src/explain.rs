@@ -80,9 +80,9 @@ impl Ledger {
                 Stage::Training(_) => &mut snapshot.training,
             } += 1;
         }
-        let total: u64 = self.staleness.iter().sum();
-        snapshot.staleness_mean = total as f64 / self.staleness.len().max(1) as f64;
-        snapshot.staleness_max = self.staleness.iter().copied().max().unwrap_or(0);
+        let (total, count) = (self.staleness.iter().sum::<u64>(), self.staleness.len());
+        snapshot.staleness_mean = (count > 0).then(|| total as f64 / count as f64);
+        snapshot.staleness_max = self.staleness.iter().copied().max();
         snapshot
     }
 }
@@ -162,8 +162,9 @@ pub struct Snapshot {
     pub queued: usize,
     /// Groups in the step that is trained.
     pub training: usize,
-    /// Mean staleness of the groups in the latest step, in versions.
-    pub staleness_mean: f64,
+    /// Mean staleness of the groups trained on in the step last done, in versions; nothing where
+    /// that was skipped.
+    pub staleness_mean: Option<f64>,
     /// The staleness of its oldest group.
-    pub staleness_max: u64,
+    pub staleness_max: Option<u64>,
 }

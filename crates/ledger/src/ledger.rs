@@ -29,7 +29,8 @@ pub struct Ledger {
     /// Since when the driver knows of the audit in the record.
     pub(crate) audit_since: Option<Millis>,
     pub(crate) finish_said: bool,
-    /// Of the groups trained on last, each.
+    /// Of each group trained on in the step last done; empty where that was skipped, and where a
+    /// crash forgot it.
     pub(crate) staleness: Vec<u64>,
     /// The step in progress when the run was recovered.
     resumed_at: Option<StepId>,
@@ -284,6 +285,12 @@ impl Ledger {
             let found = done.groups;
             return Err(Refusal::WrongGroups { base, asked, found });
         }
+        let age = |id: &GroupId| match self.groups.get(id).map(|group| &group.stage) {
+            Some(Stage::Training(by)) => Some(base.version.0.saturating_sub(by.sampled_by.0)),
+            // Trained on before a crash, when it had other samples.
+            _ => None,
+        };
+        self.staleness = found.iter().map(age).collect::<Option<_>>().unwrap_or_default();
         let step = self.record.step;
         for id in found {
             self.close(id, Outcome::Trained { step });

@@ -64,6 +64,7 @@ impl Ledger {
             self.begin_step(phase);
         } else if !coming {
             self.record.skipped_steps += 1;
+            self.staleness.clear();
             self.step_over();
             return true;
         }
@@ -141,7 +142,6 @@ impl Ledger {
         let mut oldest: Vec<_> = queued.collect();
         oldest.sort_unstable();
         oldest.truncate(phase.groups_per_step);
-        self.staleness = oldest.iter().map(|(by, _)| self.staleness_of(phase, *by)).collect();
         for (_, id) in &oldest {
             if let Some(group) = self.groups.get_mut(id)
                 && let Some(sample) = group.queued().cloned()

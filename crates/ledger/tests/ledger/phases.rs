@@ -100,6 +100,7 @@ fn a_dropped_group_is_replaced_until_the_draws_are_used_up() {
     // The fourth and last draw is left: the step trains on it alone.
     assert_eq!(short(&t.queue(3, 0)), ["training of step 0 by l, 1"]);
     t.trained(0, weights(Actor::Policy, 1, 9), &[3]);
+    assert_eq!(t.ledger.snapshot().staleness_max, Some(0));
     // Where nothing is left the step is skipped, and the phase ends with the weights it had.
     let last = (4..8).map(|group| {
         t.rolled(group, 1);
@@ -109,6 +110,9 @@ fn a_dropped_group_is_replaced_until_the_draws_are_used_up() {
     assert!(short(&last)[1].starts_with("audit at step 2, the end"), "{last:?}");
     let record = t.ledger.record();
     assert_eq!((record.skipped_steps, record.current.policy.version.0), (1, 1));
+    // Nothing was trained on that could be stale.
+    let snapshot = t.ledger.snapshot();
+    assert_eq!((snapshot.staleness_max, snapshot.staleness_mean), (None, None));
 }
 
 #[test]
@@ -134,10 +138,13 @@ fn staleness_is_bounded_by_drawing_less_and_swept_in_the_queue() {
     // g2 is sampled by v0, and is one version old in step 1: allowed.
     t.queue(2, 0);
     t.trained(0, weights(Actor::Policy, 1, 9), &[0, 1]);
+    // Step 1 begins with it, which is no measure of step 0 yet.
     t.queue(4, 1);
-    assert_eq!((t.ledger.snapshot().staleness_max, t.ledger.snapshot().staleness_mean), (1, 0.5));
+    assert_eq!(t.ledger.snapshot().staleness_max, Some(0));
     // g3 is sampled by v0 too, and arrives after step 1: two versions old.
     t.trained(1, weights(Actor::Policy, 2, 9), &[2, 4]);
+    let snapshot = t.ledger.snapshot();
+    assert_eq!((snapshot.staleness_max, snapshot.staleness_mean), (Some(1), Some(0.5)));
     let stale = t.queue(3, 0);
     let why = "sampled 2 versions ago, at most 1 are allowed".to_owned();
     let reason = DropReason::Stale;
@@ -184,9 +191,9 @@ fn a_rubric_group_is_as_old_as_the_generator_that_wrote_its_rubrics() {
     for group in 0..3 {
         t.rolled(group, 0);
         t.evaluated(group, rewards());
-        // Evaluated after the step before, though drawn and perhaps sampled ahead of it.
-        assert_eq!(t.ledger.snapshot().staleness_max, 0, "g{group}");
         t.trained(group, weights(Actor::Generator, group + 1, 8), &[group]);
+        // Evaluated after the step before, though drawn and perhaps sampled ahead of it.
+        assert_eq!(t.ledger.snapshot().staleness_max, Some(0), "g{group}");
     }
     assert_eq!(t.ledger.record().tally.generator.trained, 3);
 }

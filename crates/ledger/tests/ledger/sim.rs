@@ -270,13 +270,14 @@ impl Sim {
             let bound = (self.settings.max_staleness + 1) * phase.groups_per_step;
             assert!(self.open.len() <= bound, "{} open, at most {bound}", self.open.len());
         }
+        let bound = self.settings.max_staleness as u64;
+        assert!(snapshot.staleness_max.is_none_or(|oldest| oldest <= bound));
         for action in &decision.actions {
             match action {
                 Action::Rollout { group, .. } | Action::Evaluate { group, .. } => {
                     assert!(self.open.contains_key(group), "{group} handed out unpersisted");
                 }
                 Action::Train { lease, groups } => {
-                    assert!(snapshot.staleness_max <= self.settings.max_staleness as u64);
                     assert_eq!(self.record().current.of(lease.weights.actor), &lease.weights);
                     let whole = groups.iter().all(|(_, a)| a.len() == GROUP_SIZE);
                     let ids: BTreeSet<_> = groups.iter().map(|(id, _)| id).collect();
