@@ -20,9 +20,10 @@ pub struct Policy {
     pub kl_coef: f64,
     /// Sampling temperature, above 0.
     pub temperature: f64,
-    /// Smallest probability mass to sample from, in (0, 1]; 1 is all.
+    /// Smallest probability mass to sample from; 1 (all) is the only value so far, see `top_k`.
     pub top_p: f64,
-    /// Number of likeliest tokens to sample from; 0 is all.
+    /// Number of likeliest tokens to sample from; 0 (all) is the only value so far. The learner
+    /// takes log-probabilities over all tokens: samples of fewer would bias its gradient.
     pub top_k: u32,
     /// Longest completion, tokens.
     pub max_tokens: u32,

@@ -68,7 +68,12 @@ impl Config {
         });
         found.within("policy.kl_coef", policy.kl_coef, "[0, inf)", |v| v >= 0.0);
         found.within("policy.temperature", policy.temperature, "(0, inf)", |v| v > 0.0);
-        found.within("policy.top_p", policy.top_p, "(0, 1]", |v| v > 0.0 && v <= 1.0);
+        // The learner does not know which tokens a sampler left out: over all of them the ratio
+        // and the gradient of what it kept are those of another distribution.
+        let (top_p, top_k) = (policy.top_p, policy.top_k);
+        let why = "training on samples of fewer tokens than all biases the gradient";
+        found.require("policy.top_p", top_p == 1.0, || format!("{top_p}, expected 1: {why}"));
+        found.require("policy.top_k", top_k == 0, || format!("{top_k}, expected 0: {why}"));
     }
 
     fn validate_generator(&self, found: &mut Findings) {
