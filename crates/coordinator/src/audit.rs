@@ -176,6 +176,8 @@ impl Audit {
             conditioning: work::conditioning(self.conditioning),
             generator: None,
             seed: self.seed(generator, index),
+            // It is the generator that is looked at, not the noise of the judge.
+            clean: true,
         };
         let reply = RETRY
             .run(async || {

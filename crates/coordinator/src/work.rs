@@ -343,6 +343,7 @@ pub fn evaluate_request(
             conditioning,
             generator,
             seed,
+            clean: false,
         }),
         Some(anchor) => Request::Propose(pb::ProposeRubricsRequest {
             lease,

@@ -48,8 +48,14 @@ impl Judge {
         })
     }
 
-    /// Scores a policy group by the rubric written for it.
-    pub fn score(&self, written: &Written, group: &pb::GroupText, seed: Seed) -> Outcome {
+    /// Scores a policy group by the rubric written for it; `clean` is without random flips.
+    pub fn score(
+        &self,
+        written: &Written,
+        group: &pb::GroupText,
+        seed: Seed,
+        clean: bool,
+    ) -> Outcome {
         let Some((rubric, source)) = &written.rubric else {
             return Outcome::Unscorable(format!(
                 "none of {} rubrics could be read and there is no other for this prompt",
@@ -57,8 +63,8 @@ impl Judge {
             ));
         };
         let seed = seed.child(Stream::VerdictFlips as u64);
-        let verdicts =
-            judge_matrix(&self.verifier, rubric, &group.prompt, &group.completions, seed);
+        let verifier = if clean { ProgramVerifier::default() } else { self.verifier };
+        let verdicts = judge_matrix(&verifier, rubric, &group.prompt, &group.completions, seed);
         let scores = match scores(rubric, &verdicts) {
             Ok(scores) => scores,
             Err(error) => return Outcome::Unscorable(error.to_string()),
@@ -101,5 +107,40 @@ impl Judge {
         found.rewards = rewards.rewards;
         found.abstained_fraction = abstained.iter().sum::<f64>() / abstained.len().max(1) as f64;
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rl::{Check, Polarity, Rubric, RubricItem};
+    use rubric::fallback::Source;
+
+    use super::*;
+
+    #[test]
+    fn clean_scores_are_without_flips() {
+        let mut run = config::Config::default();
+        run.verifier.flip_rate = 0.4;
+        let judge = Judge::new(&run).unwrap();
+        let item = RubricItem {
+            criterion: "red".into(),
+            weight: 1,
+            polarity: Polarity::Positive,
+            check: Some(Check::Contains { text: "red".into() }),
+        };
+        let rubric = Some((Rubric { items: vec![item] }, Source::Written));
+        let written = Written { rubric, attempts: 1, invalid: 0 };
+        let completions = vec!["The red kite is over there.".to_owned(); 32];
+        let group = pb::GroupText { prompt: "Write.".into(), completions };
+        let scores = |clean| {
+            let seed = Seed::new(1, Stream::AuditTokens);
+            match judge.score(&written, &group, seed, clean) {
+                Outcome::Scored(scored) => scored.scores,
+                Outcome::Unscorable(why) => panic!("{why}"),
+            }
+        };
+        assert_eq!(scores(true), [1.0; 32]);
+        let flipped = scores(false).iter().filter(|&&score| score == 0.0).count();
+        assert!((4..24).contains(&flipped), "{flipped} of 32 flipped");
     }
 }

@@ -164,7 +164,7 @@ impl Service {
         request: pb::EvaluateGroupRequest,
     ) -> Result<pb::EvaluateGroupResponse, EvaluateError> {
         let start = Instant::now();
-        let conditioning = request.conditioning();
+        let (conditioning, clean) = (request.conditioning(), request.clean);
         let group = request.group.ok_or_else(|| Malformed::absent("group"))?;
         let seed = Seed::from_u64(request.seed);
         let (engine, writer, judge) = match &self.scores {
@@ -189,7 +189,7 @@ impl Service {
             let begin = Instant::now();
             let written = writer.write_one(&sampler, &asked, seed)?;
             let model = begin.elapsed();
-            let outcome = judge.score(&written, &group, seed);
+            let outcome = judge.score(&written, &group, seed, clean);
             Ok::<_, EngineError>((outcome, written.attempts, written.invalid, model))
         };
         let (result, took) = engine.compute(job).await?;
