@@ -98,10 +98,12 @@ impl Audit {
         let mut lines = Vec::new();
         let whole = |line: &&AuditLine| matches!(line.moment.as_str(), "start" | "policy");
         for earlier in self.earlier.iter().filter(whole) {
-            let groups = earlier.groups.iter().take(self.matrix()).cloned();
+            let groups = earlier.groups.iter().filter(|group| self.judged_as(group).is_some());
             let mut line = AuditLine {
                 policy_version: earlier.policy_version,
-                groups: groups.map(|g| AuditGroup { evaluations: Vec::new(), ..g }).collect(),
+                groups: groups
+                    .map(|group| AuditGroup { evaluations: Vec::new(), ..group.clone() })
+                    .collect(),
                 ..self.line()
             };
             self.judge(&mut line, &[*newest]).await;
@@ -112,15 +114,16 @@ impl Audit {
 
     async fn judge(&self, line: &mut AuditLine, generators: &[WeightRef]) {
         for &generator in generators {
-            let count = self.matrix().min(line.groups.len());
-            let calls: Vec<_> = line.groups[..count]
+            let calls: Vec<_> = line
+                .groups
                 .iter()
-                .enumerate()
+                .filter_map(|group| Some((self.judged_as(group)?, group)))
                 .map(|(index, group)| self.evaluate(index, group, generator).boxed())
                 .collect();
             let judged: Vec<Result<AuditEvaluation, CallError>> =
                 stream::iter(calls).buffered(self.at_once(Role::Evaluator)).collect().await;
-            for (group, evaluation) in line.groups.iter_mut().zip(judged) {
+            let asked = line.groups.iter_mut().filter(|group| self.judged_as(group).is_some());
+            for (group, evaluation) in asked.zip(judged) {
                 match evaluation {
                     Ok(evaluation) => group.evaluations.push(evaluation),
                     Err(error) => line.failure = Some(error.to_string()),
@@ -237,8 +240,10 @@ impl Audit {
         slots.sum::<usize>().max(1)
     }
 
-    fn matrix(&self) -> usize {
-        self.run.audit.matrix_prompts as usize
+    /// The index under which a group is judged, if it is.
+    fn judged_as(&self, group: &AuditGroup) -> Option<usize> {
+        let matrix = self.run.audit.matrix_prompts as usize;
+        place(&self.heldout[..matrix.min(self.heldout.len())], group)
     }
 
     fn line(&self) -> AuditLine {
@@ -257,5 +262,34 @@ impl Audit {
             groups: Vec::new(),
             failure: None,
         }
+    }
+}
+
+/// Where the prompt of a group is among `prompts`. It is known by its id: where the samples of an
+/// earlier prompt failed, the groups of a line are fewer than the prompts, and the draws for a
+/// prompt must not depend on that.
+fn place(prompts: &[Prompt], group: &AuditGroup) -> Option<usize> {
+    prompts.iter().position(|prompt| prompt.id == group.prompt_id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_keeps_its_place_when_one_before_it_failed() {
+        let prompt = |id: &str| Prompt { id: id.into(), text: format!("Write {id}.") };
+        let prompts = ["a", "b", "c", "d"].map(prompt);
+        let group = |id: &str| AuditGroup {
+            prompt_id: id.into(),
+            prompt: format!("Write {id}."),
+            completions: Vec::new(),
+            tokens: Vec::new(),
+            evaluations: Vec::new(),
+        };
+        // The samples of "a" failed; the first three prompts are judged.
+        let groups = ["b", "c", "d"].map(group);
+        let places: Vec<_> = groups.iter().map(|group| place(&prompts[..3], group)).collect();
+        assert_eq!(places, [Some(1), Some(2), None]);
     }
 }
