@@ -1,18 +1,16 @@
 //! What every process of a run stands on: configuration, tasks, shutdown, telemetry, and gRPC.
 //!
 //! A service is a library with one entry, `run(listener, shutdown)`. This crate gives it the rest:
-//! a frozen configuration, a place to spawn tasks whose end is never overlooked, a thread of its
-//! own for computing, metrics and log lines that can neither block nor fail the loop, and calls
-//! that always have a deadline.
+//! a frozen configuration, a place to spawn tasks whose end is never overlooked, metrics and log
+//! lines that can neither block nor fail the loop, and calls that always have a deadline.
 //!
 //! Invariants: the environment is read here and nowhere else; every task has a name and an owner;
 //! every channel is bounded; retries happen in one place ([`grpc::Retry`]).
 //!
-//! Reading order: [`config`], [`shutdown`], [`tasks`], [`compute`], [`grpc`]; what every worker is
+//! Reading order: [`config`], [`shutdown`], [`tasks`], [`grpc`]; what every worker is
 //! ([`worker`], [`session`], [`weight_service`]); what is told ([`telemetry`], [`metrics`],
 //! [`tensorboard`]).
 
-pub mod compute;
 pub mod config;
 pub mod grpc;
 pub mod metrics;
@@ -24,7 +22,6 @@ pub mod tensorboard;
 pub mod weight_service;
 pub mod worker;
 
-pub use compute::{ComputeError, ComputeThread};
 pub use config::{Config, ConfigError, Resolved, Sources};
 pub use metrics::MetricsSink;
 pub use shutdown::Shutdown;
