@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use data::{DataError, DataSet};
-use ledger::{LeaseTimes, Millis, PerActor, Schedule, Settings};
+use ledger::{LeaseTimes, Millis, PerActor, Settings};
 use rl::advantage::Normalization;
 use rl::{Anchor, Prompt};
-use runtime::config::{Config, EvaluatorKind, ScheduleKind, World};
+use runtime::config::{Config, EvaluatorKind, World};
 
 /// The prompts and anchors of a run.
 #[derive(Debug)]
@@ -126,12 +126,7 @@ pub fn settings(config: &Config, data: &Data) -> Settings {
         if trains_generator(config) { config.schedule.generator_steps } else { 0 };
     Settings {
         seed: config.run.seed,
-        schedule: match config.schedule.kind {
-            ScheduleKind::Fresh => Schedule::Fresh,
-            ScheduleKind::Stale => Schedule::Stale,
-            ScheduleKind::StaleBudget => Schedule::StaleBudget,
-            ScheduleKind::Static => Schedule::Static,
-        },
+        schedule: config.schedule.kind,
         rounds: config.schedule.rounds,
         steps: PerActor {
             policy: config.schedule.policy_steps.into(),

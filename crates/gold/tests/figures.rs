@@ -91,7 +91,8 @@ fn better_authors_score_higher_and_tie_more_nearly_than_exactly() {
                 pairs.filter(|&(i, j)| (group[i] - group[j]).abs() <= 0.1 + TIE).count() as f64
                     / 15.0
             };
-            let exact = mean(&scores.iter().filter_map(|group| tie_fraction(group)).collect::<Vec<_>>());
+            let exact =
+                mean(&scores.iter().filter_map(|group| tie_fraction(group)).collect::<Vec<_>>());
             let near = mean(&scores.iter().map(near).collect::<Vec<_>>());
             let average = mean(&scores.concat());
             println!(

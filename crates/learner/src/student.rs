@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use lm::compute::Compute;
 use lm::folder::{FolderError, Lm};
-use lm::objective::{Aggregation, Objective};
-use lm::optimizer::{AdamWConfig, AdamWState, Schedule, Shape};
+use lm::objective::Objective;
+use lm::optimizer::{AdamWConfig, AdamWState, Schedule};
 use lm::tensors::{NamedTensor, TensorError};
 use lm::trainer::{StepMetrics, TrainError, Trainer, TrainerConfig};
 use proto::status::Code;
 use rl::{Actor, Digest, GroupId, StepId, TrainGroup, WeightRef, WeightVersion};
-use runtime::config::{self, LearningRateSchedule};
+use runtime::config;
 use runtime::weight_service;
 use serde::{Deserialize, Serialize};
 use weights::{Dtype, Kind, Publication, Tensor, WeightManifest, WeightStore, WeightsError};
@@ -348,20 +348,13 @@ impl<'a> Settings<'a> {
                 clip_low: run.objective.clip_low,
                 clip_high: run.objective.clip_high,
                 kl_beta,
-                aggregation: match run.objective.aggregation {
-                    config::Aggregation::Token => Aggregation::Token,
-                    config::Aggregation::Sequence => Aggregation::Sequence,
-                },
+                aggregation: run.objective.aggregation,
             },
             learning_rate: Schedule {
                 peak,
                 warmup: optimizer.warmup_steps.into(),
                 total,
-                shape: match optimizer.schedule {
-                    LearningRateSchedule::Constant => Shape::Constant,
-                    LearningRateSchedule::Linear => Shape::Linear,
-                    LearningRateSchedule::Cosine => Shape::Cosine,
-                },
+                shape: optimizer.schedule,
                 floor: 0.0,
             },
         }

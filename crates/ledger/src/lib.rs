@@ -47,5 +47,5 @@ pub use pool::{Call, Lease, LeaseId, Millis, Role, Work, WorkerId};
 pub use record::{
     AuditMoment, AuditPoint, End, OpenGroup, Outcome, Record, RecoverError, Tally, Transaction,
 };
-pub use schedule::{Conditioning, PhasePlan, PolicySource, Schedule};
+pub use schedule::{Conditioning, PhasePlan, PolicySource};
 pub use settings::{LeaseTimes, Problem, Settings};

@@ -1,22 +1,6 @@
 //! The order of phases: which actor is trained when, on whose samples (method section 4).
 
-use rl::{Phase, Round};
-use serde::{Deserialize, Serialize};
-
-/// How evaluator and policy phases alternate; all but `Fresh` are controls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Schedule {
-    /// In each round G_t is trained on samples of P_(t-1), then P_t under G_t.
-    #[default]
-    Fresh,
-    /// The generator is trained in round 1 only.
-    Stale,
-    /// The generator is trained in each round, but on samples of P_0: the budget of `Fresh`.
-    StaleBudget,
-    /// As `Stale`, and the generator sees the prompt alone (Rubrics as Rewards, 2507.17746).
-    Static,
-}
+use rl::{Phase, Round, Schedule};
 
 /// One phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,28 +39,18 @@ pub enum Conditioning {
     PromptOnly,
 }
 
-impl Schedule {
-    /// Whether the generator is trained in the round.
-    pub(crate) fn trains_generator(self, round: Round) -> bool {
-        match self {
-            Self::Fresh | Self::StaleBudget => true,
-            Self::Stale | Self::Static => round == Round(1),
-        }
+/// Whose completions a phase draws.
+pub(crate) fn samples_from(schedule: Schedule, phase: Phase) -> PolicySource {
+    match (schedule, phase) {
+        (Schedule::StaleBudget, Phase::Evaluator) => PolicySource::Initial,
+        _ => PolicySource::Current,
     }
+}
 
-    /// Whose completions the phase draws.
-    pub(crate) fn samples_from(self, phase: Phase) -> PolicySource {
-        match (self, phase) {
-            (Self::StaleBudget, Phase::Evaluator) => PolicySource::Initial,
-            _ => PolicySource::Current,
-        }
-    }
-
-    /// What the generator is shown, in both phases.
-    pub(crate) fn conditioning(self) -> Conditioning {
-        match self {
-            Self::Static => Conditioning::PromptOnly,
-            Self::Fresh | Self::Stale | Self::StaleBudget => Conditioning::Group,
-        }
+/// What the generator is shown, in both phases.
+pub(crate) fn conditioning(schedule: Schedule) -> Conditioning {
+    match schedule {
+        Schedule::Static => Conditioning::PromptOnly,
+        Schedule::Fresh | Schedule::Stale | Schedule::StaleBudget => Conditioning::Group,
     }
 }

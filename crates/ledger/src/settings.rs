@@ -1,9 +1,10 @@
 //! What a run is asked to do.
 
 use rl::advantage::Normalization;
-use rl::{Phase, Round, Seed, Stream};
+use rl::{Phase, Round, Schedule, Seed, Stream};
 
-use crate::{Call, Millis, PerActor, PhasePlan, Schedule};
+use crate::schedule::{conditioning, samples_from};
+use crate::{Call, Millis, PerActor, PhasePlan};
 
 /// Everything the ledger decides by, frozen for a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,8 +96,8 @@ impl Settings {
                     phase,
                     steps,
                     groups_per_step: *self.groups_per_step.of(actor),
-                    samples_from: self.schedule.samples_from(phase),
-                    conditioning: self.schedule.conditioning(),
+                    samples_from: samples_from(self.schedule, phase),
+                    conditioning: conditioning(self.schedule),
                 });
             }
         }

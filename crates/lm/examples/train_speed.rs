@@ -14,11 +14,11 @@ use lm::Device;
 use lm::compute::Compute;
 use lm::config::ModelConfig;
 use lm::model::Decoder;
-use lm::objective::{Aggregation, Objective};
+use lm::objective::Objective;
 use lm::sft::{Document, SftConfig, fine_tune};
 use lm::trainer::{Trainer, TrainerConfig};
 use rl::weights::WeightVersion;
-use rl::{Finish, GroupId, Rollout, Seed, Stream, TrainGroup};
+use rl::{Aggregation, Finish, GroupId, Rollout, Seed, Stream, TrainGroup};
 
 const VOCAB: usize = 600;
 const STEPS: usize = 12;

@@ -8,6 +8,7 @@
 //! ([`Scale`]). So the gradient of a step is the plain sum of the gradients of its groups, in
 //! whatever portions they are computed, and nothing is divided anywhere else.
 
+use rl::Aggregation;
 use serde::{Deserialize, Serialize};
 
 /// A clipped surrogate with a penalty for leaving the reference.
@@ -33,16 +34,6 @@ pub struct Objective {
     pub kl_beta: f64,
     /// How tokens are averaged.
     pub aggregation: Aggregation,
-}
-
-/// What every token of a step weighs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Aggregation {
-    /// All tokens of the step weigh the same (DAPO).
-    Token,
-    /// All rollouts of the step weigh the same, and so do the tokens within one (GRPO).
-    Sequence,
 }
 
 /// The sizes of a whole step, which every loss in it is divided by.

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use burn::tensor::{DType, Tensor, TensorData};
 use bytes::Bytes;
+use rl::RateShape;
 use serde::{Deserialize, Serialize};
 
 use crate::replica::Gradients;
@@ -156,21 +157,9 @@ pub struct Schedule {
     /// Steps of the whole run; the rate stays at its last value beyond.
     pub total: u64,
     /// How it goes on after the warm-up.
-    pub shape: Shape,
+    pub shape: RateShape,
     /// The share of `peak` at the end.
     pub floor: f64,
-}
-
-/// The course of a rate after its warm-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Shape {
-    /// It stays.
-    Constant,
-    /// It falls in a straight line.
-    Linear,
-    /// It falls along half a wave of the cosine (Loshchilov and Hutter 2017).
-    Cosine,
 }
 
 impl Schedule {
@@ -183,9 +172,9 @@ impl Schedule {
         let left = self.total.saturating_sub(self.warmup).max(1);
         let done = ((step - self.warmup) as f64 / left as f64).min(1.0);
         let height = match self.shape {
-            Shape::Constant => return self.peak,
-            Shape::Linear => 1.0 - done,
-            Shape::Cosine => f64::midpoint(1.0, (std::f64::consts::PI * done).cos()),
+            RateShape::Constant => return self.peak,
+            RateShape::Linear => 1.0 - done,
+            RateShape::Cosine => f64::midpoint(1.0, (std::f64::consts::PI * done).cos()),
         };
         self.peak * (self.floor + (1.0 - self.floor) * height)
     }
@@ -224,16 +213,16 @@ mod tests {
     fn a_schedule_rises_then_takes_its_shape() {
         let schedule = |shape| Schedule { peak: 2.0, warmup: 4, total: 14, shape, floor: 0.1 };
         for (shape, rates) in [
-            (Shape::Constant, [0.5, 2.0, 2.0, 2.0, 2.0, 2.0]),
-            (Shape::Linear, [0.5, 2.0, 2.0, 1.1, 0.2, 0.2]), // halfway: 2 (.1 + .9 / 2)
-            (Shape::Cosine, [0.5, 2.0, 2.0, 1.1, 0.2, 0.2]),
+            (RateShape::Constant, [0.5, 2.0, 2.0, 2.0, 2.0, 2.0]),
+            (RateShape::Linear, [0.5, 2.0, 2.0, 1.1, 0.2, 0.2]), // halfway: 2 (.1 + .9 / 2)
+            (RateShape::Cosine, [0.5, 2.0, 2.0, 1.1, 0.2, 0.2]),
         ] {
             for (step, rate) in [0, 3, 4, 9, 14, 99].into_iter().zip(rates) {
                 let got = schedule(shape).at(step);
                 assert!((got - rate).abs() < 1e-12, "{shape:?} at {step}: {got}");
             }
         }
-        let quarter = schedule(Shape::Cosine).at(4 + 5 / 2);
+        let quarter = schedule(RateShape::Cosine).at(4 + 5 / 2);
         assert!((quarter - 2.0 * (0.1 + 0.9 * 0.904_508_497)).abs() < 1e-8, "{quarter}");
     }
 }

@@ -4,13 +4,13 @@
 //! Rows are computed in parallel and their gradients added in order, so the result is the same,
 //! bit for bit, on any number of threads.
 
-use rl::Seed;
+use rl::{RateShape, Seed};
 use serde::{Deserialize, Serialize};
 
 use crate::compute::Compute;
 use crate::logprobs::Scoring;
 use crate::model::Decoder;
-use crate::optimizer::{AdamW, AdamWConfig, Schedule, Shape};
+use crate::optimizer::{AdamW, AdamWConfig, Schedule};
 use crate::packed::{Packed, Targets};
 use crate::replica::{self, Example, Gradients};
 
@@ -122,7 +122,7 @@ pub fn fine_tune(
         peak: config.lr,
         warmup: config.warmup,
         total: config.steps,
-        shape: Shape::Linear,
+        shape: RateShape::Linear,
         floor: SftConfig::FLOOR,
     };
     let mut model = model;

@@ -11,13 +11,15 @@ use lm::compute::Compute;
 use lm::config::ModelConfig;
 use lm::draw::SamplingParams;
 use lm::model::Decoder;
-use lm::objective::{Aggregation, Objective};
+use lm::objective::Objective;
 use lm::optimizer::AdamWConfig;
 use lm::sampler::Sampler;
 use lm::tensors::NamedTensor;
 use lm::trainer::{TrainError, Trainer, TrainerConfig};
 use reference::Reference;
-use rl::{Finish, GroupId, Rollout, Seed, Stream, TokenSet, TrainGroup, WeightVersion};
+use rl::{
+    Aggregation, Finish, GroupId, Rollout, Seed, Stream, TokenSet, TrainGroup, WeightVersion,
+};
 
 const OBJECTIVE: Objective =
     Objective { clip_low: 0.2, clip_high: 0.3, kl_beta: 0.1, aggregation: Aggregation::Token };

@@ -27,9 +27,9 @@ pub use actors::{Decoding, Generator, GeneratorInput, Policy};
 pub use derived::Derived;
 pub use judging::{Audit, Evaluator, EvaluatorKind, Verifier, World};
 pub use layers::{Origin, Resolved, Sources};
-pub use learning::{Aggregation, LearningRateSchedule, Objective, Optimizer};
+pub use learning::{Objective, Optimizer};
 pub use problem::{ConfigError, Problem};
-pub use run::{Batch, Run, Schedule, ScheduleKind};
+pub use run::{Batch, Run, Schedule};
 pub use services::{LogFormat, Services, Telemetry};
 
 /// Everything a run is told. Made by [`Sources::resolve`] and never changed afterwards.

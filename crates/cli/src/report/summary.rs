@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use ledger::{End, Tally};
-use rl::{Digest, DropReason, WeightRef};
-use runtime::config::ScheduleKind;
+use rl::{Digest, DropReason, Schedule, WeightRef};
 use serde::{Deserialize, Serialize};
 
 use super::audited::{Audited, mean};
@@ -20,7 +19,7 @@ pub struct Summary {
     /// The run's name.
     pub name: String,
     /// Which generator judged which policy.
-    pub schedule: ScheduleKind,
+    pub schedule: Schedule,
     /// The seed of every random draw.
     pub seed: u64,
     /// Whether the run is over.

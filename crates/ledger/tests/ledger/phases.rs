@@ -2,9 +2,9 @@
 
 use ledger::{
     Action, AuditMoment, Conditioning, Event, Ledger, Millis, Outcome, PerActor, Refusal, Rewards,
-    Role, Schedule, Settings,
+    Role, Settings,
 };
-use rl::{Actor, Attempt, DropReason, GroupKind, StepId};
+use rl::{Actor, Attempt, DropReason, GroupKind, Schedule, StepId};
 
 use crate::table::{Table, closed, initial, policy_only, settings, short, weights};
 

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use crate::sim::{Op, Sim};
 use crate::table::settings;
-use ledger::{End, Event, Outcome, PerActor, Schedule, Settings};
+use ledger::{End, Event, Outcome, PerActor, Settings};
 use proptest::prelude::*;
+use rl::Schedule;
 use rl::{GroupId, GroupKind};
 
 /// Mostly answers, so that runs get somewhere between faults.

@@ -2,10 +2,10 @@
 
 use ledger::{
     Action, Decision, Event, LeaseId, LeaseTimes, Ledger, Millis, Outcome, PerActor, Rewards, Role,
-    Schedule, Settings, StepDone, Work, WorkerId,
+    Settings, StepDone, Work, WorkerId,
 };
 use rl::advantage::Normalization;
-use rl::{Actor, Digest, GroupId, StepId, WeightRef, WeightVersion};
+use rl::{Actor, Digest, GroupId, Schedule, StepId, WeightRef, WeightVersion};
 
 /// A ledger at a time that a test sets.
 pub struct Table {

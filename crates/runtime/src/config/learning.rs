@@ -1,5 +1,6 @@
 //! `[objective]` and `[optimizer]`: how both actors are updated.
 
+use rl::{Aggregation, RateShape};
 use serde::{Deserialize, Serialize};
 
 /// `[objective]`: the clipped policy-gradient objective (GRPO, 2402.03300).
@@ -17,16 +18,6 @@ pub struct Objective {
     pub aggregation: Aggregation,
 }
 
-/// What the loss is a mean over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Aggregation {
-    /// All tokens of the step (DAPO).
-    Token,
-    /// The completions of the step, each the mean of its tokens (GRPO).
-    Sequence,
-}
-
 /// `[optimizer]`: AdamW.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Optimizer {
@@ -40,22 +31,10 @@ pub struct Optimizer {
     pub weight_decay: f64,
     /// Steps of linear warm-up from 0, counted for each actor.
     pub warmup_steps: u32,
-    /// What the learning rate does after the warm-up.
-    pub schedule: LearningRateSchedule,
+    /// What the learning rate does after the warm-up; its end is 0, at the last step of the run.
+    pub schedule: RateShape,
     /// Gradients are scaled down to this norm over all parameters.
     pub max_grad_norm: f64,
-}
-
-/// What the learning rate does after the warm-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LearningRateSchedule {
-    /// It stays.
-    Constant,
-    /// It falls to 0 at the last step of the run, in a line.
-    Linear,
-    /// It falls to 0 at the last step of the run, as half a cosine.
-    Cosine,
 }
 
 impl Default for Objective {
@@ -78,7 +57,7 @@ impl Default for Optimizer {
             epsilon: 1e-8,
             weight_decay: 0.0,
             warmup_steps: 0,
-            schedule: LearningRateSchedule::Constant,
+            schedule: RateShape::Constant,
             max_grad_norm: 1.0,
         }
     }

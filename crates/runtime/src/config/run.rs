@@ -19,39 +19,13 @@ pub struct Run {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     /// Which generator judges which policy.
-    pub kind: ScheduleKind,
+    pub kind: rl::Schedule,
     /// How often the two phases alternate.
     pub rounds: u32,
     /// Optimiser steps of the generator in an evaluator phase.
     pub generator_steps: u32,
     /// Optimiser steps of the policy in a policy phase.
     pub policy_steps: u32,
-}
-
-/// Which generator judges which policy (method section 4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScheduleKind {
-    /// Every round trains the generator on samples of the current policy (2607.20083).
-    Fresh,
-    /// The generator is frozen after the first round.
-    Stale,
-    /// The generator is trained every round, but on samples of the starting policy: the budget of
-    /// `fresh` without its freshness.
-    StaleBudget,
-    /// The generator sees the prompt alone and is frozen after the first round (2507.17746).
-    Static,
-}
-
-impl ScheduleKind {
-    /// Evaluator phases in a run of `rounds` rounds.
-    #[must_use]
-    pub fn evaluator_phases(self, rounds: u32) -> u32 {
-        match self {
-            Self::Fresh | Self::StaleBudget => rounds,
-            Self::Stale | Self::Static => rounds.min(1),
-        }
-    }
 }
 
 /// `[batch]`: groups. Together with `groups_per_step` of an actor this says all; the rest follows
@@ -70,7 +44,7 @@ pub struct Batch {
 
 impl Default for Schedule {
     fn default() -> Self {
-        Self { kind: ScheduleKind::Fresh, rounds: 3, generator_steps: 40, policy_steps: 50 }
+        Self { kind: rl::Schedule::Fresh, rounds: 3, generator_steps: 40, policy_steps: 50 }
     }
 }
 
