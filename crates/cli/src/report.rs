@@ -4,8 +4,8 @@
 //! service knows it ([`audited`]). Everything else is arithmetic on what the coordinator wrote.
 //! A number that was not measured stays absent; it never becomes 0.
 //!
-//! Reading order: [`folder`], [`audited`], [`series`]; what they come to: [`rounds`], [`matrix`],
-//! [`parting`], [`summary`]; how it is shown: [`table`], [`chart`], [`examples`], [`page`].
+//! Reading order: [`folder`], [`audited`], [`series`]; what they come to: [`supervision`],
+//! [`rounds`], [`matrix`], [`parting`], [`summary`]; how it is shown: [`table`], [`chart`], [`examples`], [`page`].
 
 pub mod audited;
 pub mod chart;
@@ -17,6 +17,7 @@ pub mod parting;
 pub mod rounds;
 pub mod series;
 pub mod summary;
+pub mod supervision;
 pub mod table;
 
 #[cfg(test)]

@@ -67,10 +67,19 @@ impl Audited<'_> {
         self.line.moment != "generator"
     }
 
-    /// The version of the generator in use: the last one there was.
+    /// The newest of the generators there were.
     #[must_use]
     pub fn generator(&self) -> Option<u64> {
         self.line.generator_versions.last().copied()
+    }
+
+    /// Of each prompt that a generator scored, by its id: the mean score and the mean gold of the
+    /// same samples.
+    pub fn by_prompt(&self, generator: u64) -> impl Iterator<Item = (&str, f64, f64)> {
+        self.groups.iter().filter_map(move |group| {
+            let score = mean(group.evaluation(generator)?.scores.iter().copied())?;
+            Some((group.group.prompt_id.as_str(), score, mean(group.gold())?))
+        })
     }
 
     /// How one generator's scores compare with gold.
@@ -90,7 +99,8 @@ impl Audited<'_> {
         let scores = || evaluated.iter().map(|(_, evaluation)| evaluation.scores.as_slice());
         Judgement {
             groups: evaluated.len(),
-            score: mean(scores().filter_map(|scores| mean(scores.iter().copied()))),
+            score: mean(self.by_prompt(generator).map(|(_, score, _)| score)),
+            gold: mean(self.by_prompt(generator).map(|(_, _, gold)| gold)),
             oriented_gap: compare(gap::oriented_gap),
             pair_accuracy: compare(gap::pair_accuracy),
             tie_fraction: mean(scores().filter_map(gap::tie_fraction)),
@@ -120,6 +130,8 @@ pub struct Judgement {
     pub groups: usize,
     /// The mean score: the proxy, in [0, 1].
     pub score: Option<f64>,
+    /// The mean gold of the same samples.
+    pub gold: Option<f64>,
     /// The mean of `S_better - S_worse` over the pairs that gold tells apart.
     pub oriented_gap: Option<f64>,
     /// The share of those pairs in the right order, ties counting half.
@@ -157,7 +169,7 @@ mod tests {
         // gold in the first group, all equal in the second.
         let judgement = audits[0].judgement(0);
         assert_eq!(audits[0].gold(), Some(0.5));
-        assert_eq!(judgement.groups, 2);
+        assert_eq!((judgement.groups, judgement.score, judgement.gold), (2, Some(0.5), Some(0.5)));
         // Pairs of the first group: .5, 1, .5, a mean of 2/3; of the second 0.
         assert!((judgement.oriented_gap.unwrap() - 1.0 / 3.0).abs() < 1e-12);
         assert_eq!(judgement.pair_accuracy, Some(0.75));

@@ -24,7 +24,7 @@ pub fn html(
     let title = escape(&summary.name);
     let sections = [
         header(summary),
-        section("Did the policy get better?", &charts::quality(files, audits, summary)?),
+        section("Did the policy get better?", &charts::quality(files, summary)?),
         tables::qualities(summary),
         section("Does the evaluator still tell better from worse?", &charts::gaps(files, summary)?),
         tables::matrix(summary),
@@ -63,7 +63,7 @@ fn header(summary: &Summary) -> String {
     let tokens = summary.tokens_per_second.map_or(MISSING.to_owned(), |t| format!("{t:.0}"));
     let cards = [
         ("hidden gold", rise, way),
-        ("oriented gap", gap, "first round to last round".to_owned()),
+        ("oriented gap", gap, "start of the first round to start of the last".to_owned()),
         ("groups trained", summary.groups.trained.to_string(), drawn(summary)),
         ("tokens a second", tokens, "sampled and trained on".to_owned()),
     ];

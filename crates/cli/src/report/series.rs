@@ -18,6 +18,8 @@ pub const ABSTAINED: &str = "verdict/abstained_fraction";
 pub const TOKENS: [&str; 2] = ["policy/tokens", "generator/tokens"];
 /// The wall time of a step.
 pub const STEP_TIME: &str = "time/step";
+/// The time of audits, which is no part of it.
+pub const AUDIT_TIME: &str = "time/audit";
 /// The part of it in which no worker computed.
 pub const OVERHEAD: &str = "time/overhead";
 /// The times of a step that the report shows; they overlap.

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::audited::{Audited, mean};
 use super::folder::RunFiles;
 use super::matrix::{self, Cell};
-use super::parting::{self, Parting};
+use super::parting::{self, Stretch};
 use super::rounds::{self, Round};
 use super::series;
+use super::supervision::policy_phases;
 
 /// A run in numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,7 +31,9 @@ pub struct Summary {
     pub skipped_steps: Option<u64>,
     /// The hidden gold score on held-out prompts.
     pub gold: Gold,
-    /// Whether scores still tell better from worse.
+    /// Whether the scores that the policy is trained by still tell better from worse: the oriented
+    /// gap of the evaluator in charge of a round, on held-out samples of the policy that the round's
+    /// policy phase begins with. It means the same for every schedule.
     pub oriented_gap: FirstLast,
     /// Round by round.
     pub rounds: Vec<Round>,
@@ -38,7 +41,7 @@ pub struct Summary {
     pub groups: GroupTotals,
     /// The last weights.
     pub weights: BTreeMap<String, Weights>,
-    /// Seconds by hop, over all steps.
+    /// Seconds by hop, over all steps; and those of the steps and of the audits between them.
     pub time: BTreeMap<String, f64>,
     /// The share of the steps' wall time in which no worker computed.
     pub overhead_fraction: Option<f64>,
@@ -46,8 +49,8 @@ pub struct Summary {
     pub tokens_per_second: Option<f64>,
     /// Samples of each policy scored by every generator.
     pub matrix: Vec<Cell>,
-    /// Where the training score rises and gold does not.
-    pub partings: Vec<Parting>,
+    /// Stretches in which the score by the evaluator in charge and gold part by more than noise.
+    pub partings: Vec<Stretch>,
     /// The same in plain words.
     pub verdict: String,
 }
@@ -78,7 +81,7 @@ pub struct StartEnd {
     pub end: Option<f64>,
 }
 
-/// A number of the first and of the last round.
+/// A number of the first and of the last round whose policy phase was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct FirstLast {
     /// Of the first round.
@@ -104,8 +107,6 @@ pub struct GoldPoint {
     pub lower: f64,
     /// The upper quartile.
     pub upper: f64,
-    /// The mean score by the generator in use, on the same samples.
-    pub proxy: Option<f64>,
 }
 
 /// What became of the groups drawn; `drawn = trained + open + the sum of dropped`.
@@ -138,10 +139,9 @@ impl Summary {
     pub fn of(files: &RunFiles, audits: &[Audited<'_>]) -> Self {
         let RunFiles { config, state, steps, .. } = files;
         let rounds = rounds::rounds(audits, steps);
-        let partings = parting::partings(audits, steps);
-        let measured = audits.iter().filter(|a| a.gold().is_some()).count() > 1
-            && series::values(steps, series::REWARD).next().is_some();
-        let gap = |round: Option<&Round>| round.and_then(|round| round.oriented_gap);
+        let stretches = parting::stretches(&policy_phases(audits, steps));
+        let mut begun = rounds.iter().filter_map(|round| round.start.as_ref());
+        let (first, last) = (begun.next(), begun.next_back());
         // An actor that is not there has no weights.
         let there = |weights: &WeightRef| weights.digest != Digest([0; 32]);
         let weights = state.iter().flat_map(|state| &state.weights).filter(|w| there(w.1)).map(
@@ -159,8 +159,8 @@ impl Summary {
             skipped_steps: state.as_ref().map(|state| state.skipped_steps),
             gold: Gold::of(audits),
             oriented_gap: FirstLast {
-                first_round: gap(rounds.first()),
-                last_round: gap(rounds.last()),
+                first_round: first.and_then(|start| start.oriented_gap),
+                last_round: last.or(first).and_then(|start| start.oriented_gap),
             },
             rounds,
             groups: state.as_ref().map(|s| GroupTotals::of(&s.groups)).unwrap_or_default(),
@@ -169,8 +169,8 @@ impl Summary {
             overhead_fraction: overhead(files),
             tokens_per_second: tokens_per_second(files),
             matrix: matrix::matrix(audits),
-            verdict: parting::verdict(&partings, measured),
-            partings,
+            verdict: parting::verdict(&stretches),
+            partings: stretches.into_iter().filter(Stretch::parts).collect(),
         }
     }
 }
@@ -213,7 +213,6 @@ impl GoldPoint {
             mean: audit.gold()?,
             lower: quartile(1)?,
             upper: quartile(3)?,
-            proxy: audit.generator().and_then(|generator| audit.judgement(generator).score),
         })
     }
 }
@@ -271,7 +270,7 @@ fn start_end(
 }
 
 fn times(files: &RunFiles) -> BTreeMap<String, f64> {
-    let names = series::HOPS.into_iter().chain([series::STEP_TIME]);
+    let names = series::HOPS.into_iter().chain([series::STEP_TIME, series::AUDIT_TIME]);
     let total = |name: &str| series::total(&files.steps, name);
     names.filter_map(|name| Some((name.replacen("time/", "", 1), total(name)?))).collect()
 }

@@ -3,6 +3,7 @@
 use rl::DropReason;
 
 use super::summary::Summary;
+use super::supervision::Supervision;
 
 /// What stands where a number was not measured.
 pub const MISSING: &str = "not measured";
@@ -35,16 +36,29 @@ pub fn text(summary: &Summary) -> String {
     }
     let gap = &summary.oriented_gap;
     let text = format!("{} to {}", number(gap.first_round), number(gap.last_round));
-    row("oriented gap, first to last round", text);
+    row("oriented gap, start of first to last round", text);
     for round in &summary.rounds {
+        for (when, audit) in [("start", &round.start), ("end", &round.end)] {
+            let of = |value: fn(&Supervision) -> Option<f64>| audit.as_ref().and_then(value);
+            let text = format!(
+                "gap {}, pair accuracy {}, ties {}, score {}, gold {}",
+                number(of(|s| s.oriented_gap)),
+                number(of(|s| s.pair_accuracy)),
+                percent(of(|s| s.tie_fraction)),
+                number(of(|s| s.proxy)),
+                number(of(|s| s.gold))
+            );
+            row(&format!("  round {}, held out, {when}", round.round), text);
+        }
         let text = format!(
-            "ties {}, without signal {}, unreadable {}, abstained {}",
+            "score {}, ties {}, without signal {}, unreadable {}, abstained {}",
+            number(round.reward),
             percent(round.tie_fraction),
             percent(round.zero_variance),
             percent(round.parse_failure),
             percent(round.abstained)
         );
-        row(&format!("  round {}", round.round), text);
+        row(&format!("  round {}, training", round.round), text);
     }
     row("groups", groups(summary));
     for (actor, weights) in &summary.weights {

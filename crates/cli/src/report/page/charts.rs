@@ -2,22 +2,19 @@
 
 use coordinator::journal::StepLine;
 
-use super::super::audited::Audited;
 use super::super::chart::{Chart, Series, css};
 use super::super::folder::RunFiles;
+use super::super::rounds::Round;
 use super::super::series;
 use super::super::summary::Summary;
+use super::super::supervision::Supervision;
 use super::escape;
 
 /// Steps that become one point of a line that would otherwise jump up and down.
 const SMOOTH: usize = 3;
 
 /// Gold and proxy.
-pub(super) fn quality(
-    files: &RunFiles,
-    audits: &[Audited<'_>],
-    summary: &Summary,
-) -> anyhow::Result<String> {
+pub(super) fn quality(files: &RunFiles, summary: &Summary) -> anyhow::Result<String> {
     let curve = &summary.gold.curve;
     let mut gold = Series::new(
         "hidden gold, held-out prompts",
@@ -25,13 +22,10 @@ pub(super) fn quality(
         curve.iter().map(|p| (p.step as f64, p.mean)).collect(),
     );
     gold.band = curve.iter().map(|p| (p.step as f64, p.lower, p.upper)).collect();
-    let judged = audits.iter().filter(|audit| audit.is_of_its_step()).filter_map(|audit| {
-        let score = audit.judgement(audit.generator()?).score?;
-        Some((audit.line.step as f64, score))
-    });
     let proxy = [
         metric(files, series::REWARD, "score in training", 1).smoothed(SMOOTH),
-        Series::new("score on held-out prompts", 3, judged.collect()).marked(),
+        supervised(summary, "score on held-out prompts", 3, |s| s.proxy),
+        supervised(summary, "gold of the same samples", 2, |s| s.gold),
     ];
     let charts = [
         figure(
@@ -42,8 +36,9 @@ pub(super) fn quality(
         )?,
         figure(
             "Proxy reward",
-            "The mean rubric score, which training raises. Each round has another evaluator, so \
-             levels compare within a round only.",
+            "The mean rubric score by the evaluator that trains the policy. Where a round has an \
+             evaluator of its own, levels compare within it only. Of the lines, only the two on \
+             held-out prompts are of the same samples.",
             chart(files, proxy.into(), false),
         )?,
     ];
@@ -53,15 +48,7 @@ pub(super) fn quality(
 
 /// Oriented gap, ties, groups without signal.
 pub(super) fn gaps(files: &RunFiles, summary: &Summary) -> anyhow::Result<String> {
-    let last = |cell: &&super::super::matrix::Cell| {
-        let columns = summary.matrix.iter().filter(|other| other.policy == cell.policy);
-        columns.map(|other| other.generator).max() == Some(cell.generator)
-    };
-    let in_use = summary.matrix.iter().filter(last);
-    let step_of = |version: u64| {
-        summary.gold.curve.iter().find(|p| p.policy_version == version).map(|p| p.step as f64)
-    };
-    let gap = in_use.filter_map(|c| Some((step_of(c.policy_version)?, c.oriented_gap?))).collect();
+    let gap = supervised(summary, "oriented gap", 0, |s| s.oriented_gap);
     let steps = series::of_policy(&files.steps);
     let ties = metric_of(&steps, series::TIES, "tied pairs", 1).smoothed(SMOOTH);
     let flat =
@@ -69,9 +56,9 @@ pub(super) fn gaps(files: &RunFiles, summary: &Summary) -> anyhow::Result<String
     let charts = [
         figure(
             "Oriented gap",
-            "By how much scores prefer the better of two completions, by the newest generator on \
-             held-out samples of each policy. Below 0 they point the wrong way.",
-            chart(files, vec![Series::new("oriented gap", 0, gap).marked()], true),
+            "By how much scores prefer the better of two completions, by the evaluator that trains \
+             the policy, on held-out samples of it. Below 0 they point the wrong way.",
+            chart(files, vec![gap], true),
         )?,
         figure(
             "Ties",
@@ -142,6 +129,18 @@ pub(super) fn time(files: &RunFiles) -> anyhow::Result<String> {
         )?,
     ];
     Ok(grid(&charts))
+}
+
+/// What the evaluator in charge makes of held-out samples, at every audit of a policy phase.
+fn supervised(
+    summary: &Summary,
+    name: &str,
+    color: usize,
+    value: fn(&Supervision) -> Option<f64>,
+) -> Series {
+    let audits = summary.rounds.iter().flat_map(Round::supervision);
+    let points = audits.filter_map(|audit| Some((audit.step as f64, value(audit)?)));
+    Series::new(name, color, points.collect()).marked()
 }
 
 fn metric(files: &RunFiles, metric: &str, name: &str, color: usize) -> Series {

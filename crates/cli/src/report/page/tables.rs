@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::matrix::Cell;
 use super::super::summary::{StartEnd, Summary};
+use super::super::supervision::Supervision;
 use super::super::table::{number, percent, reason_name};
 use super::{escape, section};
 
@@ -98,6 +99,13 @@ fn coloured(value: Option<f64>, range: Range) -> String {
     format!("<td style=\"background:rgba(24,132,84,{:.2})\">{value:.3}", 0.04 + 0.5 * good)
 }
 
+/// Oriented gap, score and gold of held-out samples.
+fn held_out(audit: Option<&Supervision>) -> String {
+    let of = |value: fn(&Supervision) -> Option<f64>| number(audit.and_then(value));
+    let (gap, score, gold) = (of(|s| s.oriented_gap), of(|s| s.proxy), of(|s| s.gold));
+    format!("<td>{gap}<td>{score}<td>{gold}")
+}
+
 /// Rounds, groups, weights and times.
 pub(super) fn accounts(summary: &Summary) -> String {
     let rounds: String = summary
@@ -105,10 +113,11 @@ pub(super) fn accounts(summary: &Summary) -> String {
         .iter()
         .map(|r| {
             format!(
-                "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>",
+                "<tr><td>{}{}{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>",
                 r.round,
-                number(r.oriented_gap),
-                number(r.proxy),
+                held_out(r.start.as_ref()),
+                held_out(r.end.as_ref()),
+                number(r.reward),
                 percent(r.tie_fraction),
                 percent(r.zero_variance),
                 percent(r.parse_failure),
@@ -147,9 +156,11 @@ pub(super) fn accounts(summary: &Summary) -> String {
     section(
         "Accounts",
         &format!(
-            "<p>Every group drawn was trained on, dropped for a stated reason, or is on its way.\
-             </p><div class=scroll><table><tr><th>round<th>oriented gap<th>proxy<th>ties\
-             <th>without signal<th>unreadable rubrics<th>abstained</tr>{rounds}</table><br>\
+            "<p>Of each round, the evaluator that trains the policy, on held-out samples at the \
+             start and at the end of the policy phase; then means over the training steps. Every \
+             group drawn was trained on, dropped for a stated reason, or is on its way.</p><div class=scroll><table><tr><th>round<th>gap, start<th>score<th>gold<th>gap, end\
+             <th>score<th>gold<th>score in training<th>ties<th>without signal\
+             <th>unreadable rubrics<th>abstained</tr>{rounds}</table><br>\
              <table><tr><th>groups<th>drawn<th>trained<th>dropped</tr>{groups}</table><br>\
              <table><tr><th>weights<th>version<th>digest</tr>{weights}</table><br>\
              <table><tr><th>hop<th>time, all steps</tr>{times}</table></div>"

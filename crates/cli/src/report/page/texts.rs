@@ -29,13 +29,13 @@ pub(super) fn partings(files: &RunFiles, summary: &Summary, gold: Gold<'_>) -> S
                 })
                 .collect();
             format!(
-                "<div class=text><h3>Round {}, steps {} to {}</h3><p>training score {:+.3}, gold {:+.3}; the completions scored furthest above their gold:</p><table><tr><th>prompt\
+                "<div class=text><h3>Round {}, steps {} to {}</h3><p>score {}, gold {} (held-out prompts, with standard errors); the training completions scored furthest above their gold:</p><table><tr><th>prompt\
                  <th class=words>completion<th>score<th>gold</tr>{rows}</table></div><br>",
                 parting.round,
                 parting.from_step,
                 parting.to_step,
-                parting.proxy_change,
-                parting.gold_change
+                parting.proxy,
+                parting.gold
             )
         })
         .collect();
