@@ -1,7 +1,7 @@
 //! A run under way: its ledger, what is held of its open groups, and what it writes down.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -99,8 +99,16 @@ impl Driver {
             is_in
         });
         let Some(phase) = phase else { return };
-        let (round, phase) = (phase.round.0, phase.phase.to_string());
-        course.files.step(&StepLine { step: step.0, round, phase, metrics: metrics.clone() });
+        // No JSON has a number for these, and a line without one could not be read again.
+        metrics.retain(|_, value| value.is_finite());
+        let wall_time = SystemTime::now().duration_since(UNIX_EPOCH);
+        course.files.step(StepLine {
+            step: step.0,
+            round: phase.round.0,
+            phase: phase.phase.to_string(),
+            wall_time: wall_time.map_or(0.0, |time| time.as_secs_f64()),
+            metrics: metrics.clone(),
+        });
         course.files.state(&files::state(course.ledger.record(), &self.run));
         course.rubrics_said = 0;
         self.state.send_modify(|state| state.metrics = metrics.into_iter().collect());

@@ -5,15 +5,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ledger::Record;
-use runtime::metrics::MetricsSink;
+use runtime::metrics::{MetricRecord, MetricsSink};
 
-use crate::journal::{AuditLine, Journal, RubricLine, RunState, StepLine};
+use crate::journal::{self, AuditLine, Journal, RubricLine, RunState, StepLine};
 
 /// The files of a run, opened to go on at its present step.
 #[derive(Debug)]
 pub struct Files {
     dir: PathBuf,
-    /// `None` once closed.
     metrics: MetricsSink,
     steps: Journal,
     rubrics: Journal,
@@ -33,10 +32,13 @@ impl Files {
             Some(audit) => line.step < audit,
             None => line.step <= step,
         };
+        let path = dir.join("steps.jsonl");
+        let steps = Journal::resume(path.clone(), move |l: &StepLine| l.step < step)?;
+        let earlier = journal::read::<StepLine>(&path)?;
         Ok(Self {
             dir: dir.to_owned(),
-            metrics: MetricsSink::open(dir, step)?,
-            steps: Journal::resume(dir.join("steps.jsonl"), move |l: &StepLine| l.step < step)?,
+            metrics: MetricsSink::open(dir, earlier.into_iter().map(for_tensorboard).collect())?,
+            steps,
             rubrics: Journal::resume(dir.join("rubrics.jsonl"), move |l: &RubricLine| {
                 l.step < step
             })?,
@@ -45,10 +47,9 @@ impl Files {
     }
 
     /// A step is done.
-    pub fn step(&mut self, line: &StepLine) {
-        let values = line.metrics.iter().map(|(name, &value)| (name.as_str(), value));
-        self.metrics.record(line.step, values);
-        said(self.steps.append(line));
+    pub fn step(&mut self, line: StepLine) {
+        said(self.steps.append(&line));
+        self.metrics.record(for_tensorboard(line));
     }
 
     /// A rubric worth showing.
@@ -63,7 +64,7 @@ impl Files {
 
     /// The audits so far.
     pub fn audits(&self) -> io::Result<Vec<AuditLine>> {
-        crate::journal::read(&self.dir.join("audit.jsonl"))
+        journal::read(&self.dir.join("audit.jsonl"))
     }
 
     /// Replaces `state.json`, whole or not at all.
@@ -81,6 +82,11 @@ impl Files {
             tracing::warn!(lost, "metrics were lost, the disk could not keep up");
         }
     }
+}
+
+/// A step as TensorBoard is shown it.
+fn for_tensorboard(line: StepLine) -> MetricRecord {
+    MetricRecord { step: line.step, wall_time: line.wall_time, values: line.metrics }
 }
 
 /// A log can never fail the loop: what could not be written is said, and the run goes on.

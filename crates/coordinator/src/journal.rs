@@ -90,6 +90,9 @@ pub struct StepLine {
     pub round: u32,
     /// `"evaluator"` or `"policy"`.
     pub phase: String,
+    /// When it was done, in seconds since 1970; 0 in files of before it was written down.
+    #[serde(default)]
+    pub wall_time: f64,
     /// Metrics by name; the same as in TensorBoard.
     pub metrics: BTreeMap<String, f64>,
 }
@@ -197,7 +200,7 @@ mod tests {
 
     fn line(step: u64) -> StepLine {
         let metrics = BTreeMap::from([("policy/kl".to_owned(), 0.5)]);
-        StepLine { step, round: 1, phase: "policy".into(), metrics }
+        StepLine { step, round: 1, phase: "policy".into(), wall_time: 1.0, metrics }
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub(crate) fn rubric_line(step: u64, round: u32) -> RubricLine {
 /// A line of `steps.jsonl`.
 pub(crate) fn step(step: u64, round: u32, phase: &str, metrics: &[(&str, f64)]) -> StepLine {
     let metrics = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-    StepLine { step, round, phase: phase.into(), metrics }
+    StepLine { step, round, phase: phase.into(), wall_time: step as f64, metrics }
 }
 
 /// Writes the folder of a finished run of two rounds.
