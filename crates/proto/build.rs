@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("descriptors.bin"), prost::Message::encode_to_vec(&descriptors))?;
     tonic_prost_build::configure()
-        .bytes(".rubricon.v1.FetchTensorResponse")
+        .bytes(".rubricon.v1.FetchTensorsResponse.chunk")
         .compile_fds(descriptors)?;
     Ok(())
 }

@@ -23,7 +23,8 @@ use proto::status::{Code, to_status};
 use rl::{Rollout, WeightRef, WeightVersion};
 use runtime::weight_service;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use weights::{TensorEntry, WeightManifest, WeightStore, WeightsError, fetch};
+use tokio::task::JoinHandle;
+use weights::{Fetched, WeightStore, WeightsError, fetch};
 
 /// Versions kept in memory: the one in use and those an audit compares it with.
 const RESIDENT: usize = 6;
@@ -53,6 +54,8 @@ struct Resident {
     samplers: VecDeque<(WeightRef, Arc<Sampler>)>,
     /// Versions loaded since the start.
     loaded: usize,
+    /// The last of them on its way to the disk: nobody waits for that but the next one.
+    writing: Option<JoinHandle<()>>,
 }
 
 impl Resident {
@@ -70,6 +73,28 @@ impl Resident {
             self.samplers.pop_front();
         }
         self.loaded += 1;
+    }
+
+    /// Begins to write a version that was loaded. A worker goes on without: a version that is not
+    /// on its disk is fetched again after a restart, and no peer can have it from here.
+    async fn write(&mut self, fetched: Fetched, store: WeightStore) {
+        // Never more than one, so that a slow disk cannot fill the memory.
+        if let Some(before) = self.writing.take()
+            && let Err(error) = before.await
+        {
+            tracing::error!(%error, "writing weights died");
+        }
+        let kept = self.samplers.iter().map(|(held, _)| *held).collect::<Vec<WeightRef>>();
+        let is_time_to_prune = self.loaded.is_multiple_of(PRUNE_EVERY);
+        self.writing = Some(tokio::task::spawn_blocking(move || {
+            if let Err(error) = fetched.keep() {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "weights could not be kept on the disk");
+            }
+            if is_time_to_prune && let Err(error) = store.prune(CACHED, &kept) {
+                tracing::warn!(%error, "old weights could not be removed");
+            }
+        }));
     }
 }
 
@@ -229,20 +254,15 @@ impl Engine {
         if let Some(sampler) = resident.find(weights) {
             return Ok((weights, sampler, start.elapsed()));
         }
-        let manifest = fetch(&self.store, &sources, weights)
+        let fetched = fetch(&self.store, &sources, weights)
             .await
             .map_err(|source| EngineError::Fetch { weights, source })?;
-        let (base, store) = (Arc::clone(&self.base), self.store.clone());
-        let sampler = blocking(move || load(&base, &store, &manifest)).await??;
-        let sampler = Arc::new(sampler);
+        let base = Arc::clone(&self.base);
+        let load =
+            blocking(move || load(&base, &fetched).map(|sampler| (Arc::new(sampler), fetched)));
+        let (sampler, fetched) = load.await??;
         resident.insert(weights, Arc::clone(&sampler));
-        if resident.loaded.is_multiple_of(PRUNE_EVERY) {
-            let kept: Vec<WeightRef> = resident.samplers.iter().map(|(held, _)| *held).collect();
-            let store = self.store.clone();
-            if let Err(error) = blocking(move || store.prune(CACHED, &kept)).await? {
-                tracing::warn!(%error, "old weights could not be removed");
-            }
-        }
+        resident.write(fetched, self.store.clone()).await;
         tracing::debug!(weight_version = weights.version.0, "weights loaded");
         Ok((weights, sampler, start.elapsed()))
     }
@@ -284,19 +304,15 @@ impl Engine {
     }
 }
 
-/// The weights of a manifest whose tensors are all in the store, ready to sample from.
-fn load(base: &Lm, store: &WeightStore, manifest: &WeightManifest) -> Result<Sampler, EngineError> {
-    let weights = manifest.reference();
-    let read = |entry: &TensorEntry| {
-        Ok(NamedTensor {
-            name: entry.name.clone(),
-            shape: entry.shape.clone(),
-            bytes: store.tensor(entry)?,
-        })
-    };
-    let tensors = manifest.tensors.iter().map(read).collect::<Result<_, _>>();
-    let tensors = tensors.map_err(|source| EngineError::Fetch { weights, source })?;
-    let decoder = base.decoder.import(tensors);
+/// Fetched weights, ready to sample from.
+fn load(base: &Lm, fetched: &Fetched) -> Result<Sampler, EngineError> {
+    let weights = fetched.manifest().reference();
+    let tensors = fetched.tensors().map(|(entry, bytes)| NamedTensor {
+        name: entry.name.clone(),
+        shape: entry.shape.clone(),
+        bytes,
+    });
+    let decoder = base.decoder.import(tensors.collect());
     let decoder = decoder.map_err(|source| EngineError::Misfit { weights, source })?;
     Ok(Sampler::new(&decoder))
 }

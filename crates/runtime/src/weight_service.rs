@@ -1,21 +1,21 @@
 //! Weights over gRPC: serving what a [`WeightStore`] holds, and fetching from who serves it.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use futures::future::TryFutureExt;
+use futures::stream::{BoxStream, StreamExt, iter, try_unfold};
 use proto::convert;
 use proto::pb::weight_service_client::WeightServiceClient;
 use proto::pb::weight_service_server::{WeightService, WeightServiceServer};
-use proto::pb::{self, FetchTensorResponse};
+use proto::pb::{self, FetchTensorsResponse};
 use proto::status::{Code, to_status};
 use rl::{Digest, WeightRef};
-use tokio_stream::Stream;
 use tonic::transport::Channel;
-use tonic::{Request, Response, Status};
-use weights::{Source, WeightStore, WeightsError};
+use tonic::{Request, Response, Status, Streaming};
+use weights::{Blobs, Source, WeightStore, WeightsError};
 
 use crate::grpc::{self, CallError};
 
@@ -63,24 +63,66 @@ impl WeightService for Service {
         Ok(Response::new(pb::GetManifestResponse { manifest: bytes.to_vec() }))
     }
 
-    type FetchTensorStream =
-        Pin<Box<dyn Stream<Item = Result<FetchTensorResponse, Status>> + Send>>;
+    type FetchTensorsStream = BoxStream<'static, Result<FetchTensorsResponse, Status>>;
 
-    async fn fetch_tensor(
+    async fn fetch_tensors(
         &self,
-        request: Request<pb::FetchTensorRequest>,
-    ) -> Result<Response<Self::FetchTensorStream>, Status> {
-        let digest = convert::digest(&request.into_inner().digest).map_err(malformed)?;
-        let mut bytes = Source::blob(&self.store, digest).await.map_err(|error| status(&error))?;
-        let chunks = std::iter::from_fn(move || {
-            let next = bytes.len().min(CHUNK_BYTES);
-            (next > 0).then(|| Ok(FetchTensorResponse { chunk: bytes.split_to(next) }))
-        });
-        Ok(Response::new(Box::pin(tokio_stream::iter(chunks))))
+        request: Request<pb::FetchTensorsRequest>,
+    ) -> Result<Response<Self::FetchTensorsStream>, Status> {
+        let digests = request.into_inner().digests;
+        let digests = digests.iter().map(|digest| convert::digest(digest));
+        let digests = digests.collect::<Result<_, _>>().map_err(malformed)?;
+        let chunks = self.store.blobs(digests).flat_map(|answer| iter(chunks(answer)).map(Ok));
+        Ok(Response::new(chunks.boxed()))
     }
 }
 
-/// Somebody who serves weights.
+/// A tensor as it travels; none if it is not to be had here.
+fn chunks(
+    answer: Result<(Digest, Bytes), WeightsError>,
+) -> impl Iterator<Item = FetchTensorsResponse> {
+    if let Err(error) = &answer {
+        let error = error as &dyn std::error::Error;
+        tracing::warn!(error, "tensor left out");
+    }
+    let mut left = answer.ok();
+    std::iter::from_fn(move || {
+        let (digest, bytes) = left.as_mut()?;
+        let chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES));
+        let (digest, last) = (digest.0.to_vec(), bytes.is_empty());
+        if last {
+            left = None;
+        }
+        Some(FetchTensorsResponse { digest, chunk, last })
+    })
+}
+
+/// A whole tensor from its chunks; nothing where the other side has no more.
+async fn tensor(
+    chunks: &mut Streaming<FetchTensorsResponse>,
+) -> Result<Option<(Digest, Bytes)>, Status> {
+    let Some(first) = chunks.message().await? else {
+        return Ok(None);
+    };
+    let digest = convert::digest(&first.digest).map_err(malformed)?;
+    if first.last {
+        return Ok(Some((digest, first.chunk)));
+    }
+    let mut bytes = BytesMut::from(first.chunk);
+    loop {
+        let next = chunks.message().await?.ok_or_else(|| Status::data_loss("cut in a tensor"))?;
+        if next.digest != first.digest {
+            return Err(Status::data_loss("tensors in each other's way"));
+        }
+        bytes.extend_from_slice(&next.chunk);
+        if next.last {
+            return Ok(Some((digest, bytes.freeze())));
+        }
+    }
+}
+
+/// Somebody who serves weights. The deadline is for each answer, and for each tensor of a stream.
+#[derive(Clone)]
 struct Remote {
     address: String,
     client: WeightServiceClient<Channel>,
@@ -102,19 +144,22 @@ impl Source for Remote {
         Ok(response.map_err(|error| self.failed(error))?.manifest.into())
     }
 
-    async fn blob(&self, digest: Digest) -> Result<Bytes, WeightsError> {
-        let request = pb::FetchTensorRequest { digest: digest.0.to_vec() };
-        let mut client = self.client.clone();
-        let answer = async {
-            let mut chunks = client.fetch_tensor(request).await?.into_inner();
-            let mut bytes = BytesMut::new();
-            while let Some(chunk) = chunks.message().await? {
-                bytes.extend_from_slice(&chunk.chunk);
-            }
-            Ok(Response::new(bytes.freeze()))
+    fn blobs(&self, wanted: Vec<Digest>) -> Blobs {
+        let digests = wanted.iter().map(|digest| digest.0.to_vec()).collect();
+        let this = self.clone();
+        let open = async move {
+            let mut client = this.client.clone();
+            let answer = client.fetch_tensors(pb::FetchTensorsRequest { digests });
+            let chunks = grpc::call("tensors", this.deadline, answer).await;
+            let chunks = chunks.map_err(|error| this.failed(error))?;
+            Ok(try_unfold((this, chunks), async |(this, mut chunks)| {
+                let next = async { tensor(&mut chunks).await.map(Response::new) };
+                let next = grpc::call("a tensor", this.deadline, next).await;
+                let next = next.map_err(|error| this.failed(error))?;
+                Ok(next.map(|tensor| (tensor, (this, chunks))))
+            }))
         };
-        let what = format!("tensor {digest}");
-        grpc::call(&what, self.deadline, answer).await.map_err(|error| self.failed(error))
+        open.try_flatten_stream().boxed()
     }
 }
 
@@ -158,6 +203,63 @@ pub fn code(error: &WeightsError) -> Code {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rl::{Actor, WeightVersion};
+    use weights::{Dtype, Kind, Publication, Tensor};
+
+    /// Tensors of no, one and several chunks come whole over one stream; one that was lost is left
+    /// out and keeps back no other.
+    #[tokio::test]
+    async fn a_version_travels_over_one_stream() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = |name| WeightStore::open(folder.path().join(name)).unwrap();
+        let (learner, worker) = (store("learner"), store("worker"));
+        let tensor = |(i, elements): (usize, usize)| Tensor {
+            name: format!("layer.{i}"),
+            shape: vec![elements],
+            dtype: Dtype::F32,
+            data: vec![i as u8; 4 * elements].into(),
+        };
+        let publication = Publication {
+            actor: Actor::Policy,
+            version: WeightVersion(3),
+            kind: Kind::Weights,
+            model: weights::digest(b"a model"),
+            step: None,
+            extra: Default::default(),
+            tensors: [0, 10, CHUNK_BYTES / 4, CHUNK_BYTES]
+                .into_iter()
+                .enumerate()
+                .map(tensor)
+                .collect(),
+        };
+        let wanted = learner.publish(publication).unwrap();
+        let lost = learner.resolve(wanted).unwrap().tensors[1].digest;
+        let path = folder.path().join("learner/blobs").join(lost.to_string());
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+
+        let shutdown = crate::Shutdown::new();
+        let listener = grpc::bind(([127, 0, 0, 1], 0).into(), "test").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let routes = tonic::service::Routes::new(weight_service(learner));
+        let deadline = Duration::from_secs(10);
+        let server = grpc::serve(listener, routes, shutdown.clone(), deadline);
+        let client = async {
+            let asked = pb::WeightsWanted { weights: Some(wanted.into()), sources: vec![address] };
+            let (wanted, sources) = sources(asked, deadline).unwrap();
+            let error = weights::fetch(&worker, &sources, wanted).await.unwrap_err();
+            let said = error.to_string();
+            assert!(said.starts_with("no source has tensor \"layer.1\" of"), "{said}");
+            assert!(said.ends_with("did not give 1 tensors: they were left out"), "{said}");
+            std::fs::write(&path, bytes).unwrap();
+            let fetched = weights::fetch(&worker, &sources, wanted).await.unwrap();
+            let lengths: Vec<usize> = fetched.tensors().map(|(_, bytes)| bytes.len()).collect();
+            assert_eq!(lengths, [0, 40, CHUNK_BYTES, 4 * CHUNK_BYTES]);
+            shutdown.begin();
+        };
+        let (served, ()) = tokio::join!(server, client);
+        served.unwrap();
+    }
 
     #[test]
     fn weights_that_nobody_has_just_now_may_be_asked_for_again() {

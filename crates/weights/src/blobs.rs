@@ -11,6 +11,7 @@
 //! so state that is only ever read whole, such as an optimiser's moments, is best published as few
 //! tensors.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -21,6 +22,19 @@ use rl::Digest;
 
 use crate::folder::io_error;
 use crate::{TensorEntry, WeightManifest, WeightStore, WeightsError, digest};
+
+/// Whether `bytes` have the digest that was asked for.
+///
+/// # Errors
+/// [`WeightsError::WrongBytes`] if not.
+pub(crate) fn matches(expected: Digest, bytes: &[u8]) -> Result<(), WeightsError> {
+    let found = digest(bytes);
+    if found == expected {
+        return Ok(());
+    }
+    let (what, bytes) = (format!("blob {expected}"), bytes.len());
+    Err(WeightsError::WrongBytes { what, expected, found, bytes })
+}
 
 /// When a file is made durable.
 #[derive(Clone, Copy, PartialEq)]
@@ -48,37 +62,33 @@ impl WeightStore {
         self.read(digest, || format!("blob {digest}"))
     }
 
-    /// Takes `bytes` in if they have that digest.
-    ///
-    /// # Errors
-    /// [`WeightsError::WrongBytes`] if they do not, [`WeightsError::Io`].
-    pub fn insert_blob(&self, expected: Digest, bytes: &[u8]) -> Result<(), WeightsError> {
-        let found = digest(bytes);
-        if found != expected {
-            let (what, bytes) = (format!("blob {expected}"), bytes.len());
-            return Err(WeightsError::WrongBytes { what, expected, found, bytes });
-        }
-        self.place_blob(expected, bytes)
-    }
-
     /// What `manifest` names and is not here, or was not right and is out of the way now.
     ///
     /// # Errors
     /// [`WeightsError::Io`] if a file that is here cannot be read.
     pub fn missing(&self, manifest: &WeightManifest) -> Result<Vec<Digest>, WeightsError> {
-        let mut missing = Vec::new();
-        for digest in manifest.blobs() {
+        let present = self.present(manifest.blobs())?;
+        let digests = manifest.blobs().into_iter();
+        Ok(digests.filter(|digest| !present.contains_key(digest)).collect())
+    }
+
+    /// Those of `wanted` that are here; what was not right is out of the way now.
+    pub(crate) fn present(
+        &self,
+        wanted: BTreeSet<Digest>,
+    ) -> Result<BTreeMap<Digest, Bytes>, WeightsError> {
+        let mut present = BTreeMap::new();
+        for digest in wanted {
             match self.blob(digest) {
-                Ok(_) => {}
-                Err(WeightsError::Missing { .. }) => missing.push(digest),
+                Ok(bytes) => drop(present.insert(digest, bytes)),
+                Err(WeightsError::Missing { .. }) => {}
                 Err(error @ WeightsError::Damaged { .. }) => {
                     tracing::warn!(error = &error as &dyn std::error::Error, "blob to be replaced");
-                    missing.push(digest);
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(missing)
+        Ok(present)
     }
 
     /// Reads every tensor of `manifest` and stops at the first fault.

@@ -1,18 +1,24 @@
-//! Getting a version from whoever has it.
+//! Getting a version from whoever has it: into memory first, and from there to the disk.
+//!
+//! A worker waits for the bytes, not for its disk: [`fetch`] answers once every tensor is in memory
+//! and right, and [`Fetched::keep`] writes them whenever there is time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::{StreamExt, TryStreamExt, iter};
+use futures::stream::{BoxStream, StreamExt, iter};
 use rl::{Digest, WeightRef};
 
+use crate::blobs::matches;
+use crate::claim::Claim;
 use crate::folder::io_error;
-use crate::{WeightManifest, WeightStore, WeightsError};
+use crate::{TensorEntry, WeightManifest, WeightStore, WeightsError};
 
-/// How many tensors are on their way at once: enough to hide a round trip, few enough to hold.
+/// How many tensors are read or checked at once: enough to hide a wait, few enough to hold.
 const AT_ONCE: usize = 8;
 
 /// Somebody who may have weights: a learner, a peer, another folder. A [`WeightStore`] is one, so
@@ -27,14 +33,93 @@ pub trait Source: Send + Sync {
     /// The manifest that `wanted` names, as [`WeightManifest::encode`] gives it.
     async fn manifest(&self, wanted: WeightRef) -> Result<Bytes, WeightsError>;
 
-    /// The bytes with that digest.
-    async fn blob(&self, digest: Digest) -> Result<Bytes, WeightsError>;
+    /// The bytes of each of `wanted` under the digest they are said to have, in any order. What
+    /// the source lacks is an error or left out, and keeps back no other.
+    fn blobs(&self, wanted: Vec<Digest>) -> Blobs;
 }
 
-/// Brings `wanted` into `store` and answers its manifest once all tensors are there and right.
+/// Tensors on their way.
+pub type Blobs = BoxStream<'static, Result<(Digest, Bytes), WeightsError>>;
+
+/// A version in memory, whole and right.
+#[derive(Debug)]
+pub struct Fetched {
+    manifest: WeightManifest,
+    blobs: BTreeMap<Digest, Bytes>,
+    /// What came from a source and may not be on the disk.
+    came: BTreeSet<Digest>,
+    store: WeightStore,
+    _claim: Claim,
+}
+
+impl Fetched {
+    /// What was wanted.
+    #[must_use]
+    pub fn manifest(&self) -> &WeightManifest {
+        &self.manifest
+    }
+
+    /// The tensors with their bytes.
+    pub fn tensors(&self) -> impl Iterator<Item = (&TensorEntry, Bytes)> {
+        self.manifest.tensors.iter().map(|tensor| (tensor, self.blobs[&tensor.digest].clone()))
+    }
+
+    /// Writes what came to the disk, the manifest last. Waits for the disk.
+    ///
+    /// # Errors
+    /// [`WeightsError::Io`]; the version is not on the disk then.
+    pub fn keep(&self) -> Result<(), WeightsError> {
+        self.keep_tensors()?;
+        self.store.place_manifest(&self.manifest)
+    }
+
+    fn keep_tensors(&self) -> Result<(), WeightsError> {
+        self.came.iter().try_for_each(|digest| self.store.place_blob(*digest, &self.blobs[digest]))
+    }
+
+    fn missing(&self) -> Vec<Digest> {
+        let digests = self.manifest.blobs().into_iter();
+        digests.filter(|digest| !self.blobs.contains_key(digest)).collect()
+    }
+
+    /// Takes what `source` has of what is missing. Fails with the first thing that was wrong.
+    async fn take(&mut self, source: &dyn Source) -> Result<(), WeightsError> {
+        let store = self.store.clone();
+        let check = async |answer: Result<(Digest, Bytes), WeightsError>| {
+            let (digest, bytes) = answer?;
+            on_disk(&store, move |_| matches(digest, &bytes).map(|()| (digest, bytes))).await
+        };
+        let wanted = self.missing();
+        let mut answers = pin!(source.blobs(wanted.clone()).map(check).buffered(AT_ONCE));
+        let mut fault = None;
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Ok((digest, bytes)) if wanted.contains(&digest) => {
+                    self.came.insert(digest);
+                    self.blobs.insert(digest, bytes);
+                }
+                // Right, and not asked for.
+                Ok(_) => {}
+                Err(error) => fault = fault.or(Some(error)),
+            }
+        }
+        match (fault, self.missing().len()) {
+            (Some(fault), _) => Err(fault),
+            (None, 0) => Ok(()),
+            (None, left) => Err(WeightsError::Source {
+                from: source.name(),
+                what: format!("{left} tensors"),
+                retryable: true,
+                source: "they were left out".into(),
+            }),
+        }
+    }
+}
+
+/// Brings `wanted` into memory, every tensor right.
 ///
-/// Only what is missing is asked for, of one source after the other until the bytes have their
-/// digest. What came before a failure is kept, so the next try goes on from there.
+/// Only what the disk lacks is asked for, of one source after the other until all bytes have their
+/// digest. What came before a failure is written to the disk, so the next try goes on from there.
 ///
 /// # Errors
 /// [`WeightsError::Exhausted`] with every source's answer; what [`WeightStore`] itself may fail with.
@@ -42,22 +127,30 @@ pub async fn fetch(
     store: &WeightStore,
     sources: &[Arc<dyn Source>],
     wanted: WeightRef,
-) -> Result<WeightManifest, WeightsError> {
+) -> Result<Fetched, WeightsError> {
     let manifest = manifest(store, sources, wanted).await?;
-    let _claim = store.claims.hold(manifest.blobs());
-    let here = manifest.clone();
-    let missing = on_disk(store, move |store| store.missing(&here)).await?;
-    let mut names = BTreeMap::new();
-    for tensor in &manifest.tensors {
-        names.entry(tensor.digest).or_insert(tensor.name.as_str());
+    let digests = manifest.blobs();
+    let claim = store.claims.hold(digests.clone());
+    let blobs = on_disk(store, move |store| store.present(digests)).await?;
+    let store = store.clone();
+    let mut fetched = Fetched { manifest, blobs, came: BTreeSet::new(), store, _claim: claim };
+    let mut tried = Vec::new();
+    for source in sources {
+        if fetched.missing().is_empty() {
+            break;
+        }
+        if let Err(error) = fetched.take(source.as_ref()).await {
+            tried.push(passed_over(source.as_ref(), error));
+        }
     }
-    let blobs = missing.into_iter().map(|digest| {
-        blob(store, sources, digest, format!("tensor \"{}\" of {wanted}", names[&digest]))
-    });
-    iter(blobs).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
-    let placed = manifest.clone();
-    on_disk(store, move |store| store.place_manifest(&placed)).await?;
-    Ok(manifest)
+    let Some(lacking) = fetched.missing().first().copied() else {
+        return Ok(fetched);
+    };
+    let mut tensors = fetched.manifest.tensors.iter();
+    let name = tensors.find(|tensor| tensor.digest == lacking).map_or("", |tensor| &tensor.name);
+    let what = format!("tensor \"{name}\" of {wanted}");
+    on_disk(&fetched.store.clone(), move |_| fetched.keep_tensors()).await?;
+    Err(WeightsError::Exhausted { what, tried })
 }
 
 async fn manifest(
@@ -79,28 +172,6 @@ async fn manifest(
     Err(WeightsError::Exhausted { what: format!("the manifest of {wanted}"), tried })
 }
 
-async fn blob(
-    store: &WeightStore,
-    sources: &[Arc<dyn Source>],
-    digest: Digest,
-    what: String,
-) -> Result<(), WeightsError> {
-    let mut tried = Vec::new();
-    for source in sources {
-        let error = match source.blob(digest).await {
-            Err(error) => error,
-            Ok(bytes) => match on_disk(store, move |store| store.insert_blob(digest, &bytes)).await
-            {
-                Err(error @ WeightsError::WrongBytes { .. }) => error,
-                // In, or a fault of our own disk that no other source would mend.
-                outcome => return outcome,
-            },
-        };
-        tried.push(passed_over(source.as_ref(), error));
-    }
-    Err(WeightsError::Exhausted { what, tried })
-}
-
 fn passed_over(source: &dyn Source, error: WeightsError) -> (String, WeightsError) {
     let name = source.name();
     tracing::warn!(source = name, error = &error as &dyn std::error::Error, "source passed over");
@@ -117,12 +188,20 @@ impl Source for WeightStore {
         on_disk(self, move |store| store.resolve(wanted).map(|manifest| manifest.encode())).await
     }
 
-    async fn blob(&self, digest: Digest) -> Result<Bytes, WeightsError> {
-        on_disk(self, move |store| store.blob(digest)).await
+    fn blobs(&self, wanted: Vec<Digest>) -> Blobs {
+        let store = self.clone();
+        let read = move |digest| {
+            let store = store.clone();
+            async move {
+                let bytes = on_disk(&store, move |store| store.blob(digest)).await?;
+                Ok((digest, bytes))
+            }
+        };
+        iter(wanted).map(read).buffered(AT_ONCE).boxed()
     }
 }
 
-/// Runs `body` where it may wait for the disk.
+/// Runs `body` where it may wait for the disk or take its time.
 async fn on_disk<T: Send + 'static>(
     store: &WeightStore,
     body: impl FnOnce(&WeightStore) -> Result<T, WeightsError> + Send + 'static,

@@ -20,7 +20,7 @@ use rl::{Actor, Digest, WeightRef, WeightVersion};
 use serde::{Deserialize, Serialize};
 
 use crate::blobs::Flush;
-use crate::claim::Claims;
+use crate::claim::{Claim, Claims};
 use crate::{Dtype, Kind, TensorEntry, WeightManifest, WeightsError, digest};
 
 /// Weights in a folder; clones share it.
@@ -62,6 +62,14 @@ pub struct Tensor {
     pub data: Bytes,
 }
 
+/// Tensors that are written and not yet a version. Dropped, they are left for pruning.
+#[derive(Debug)]
+pub struct Staged {
+    manifest: WeightManifest,
+    store: WeightStore,
+    _claim: Claim,
+}
+
 /// A manifest file: it knows its own digest, so damage shows without anything to compare with.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,6 +102,15 @@ impl WeightStore {
     /// [`WeightsError::AlreadyPublished`] if the version is out with other content,
     /// [`WeightsError::Invalid`] for tensors that contradict themselves, [`WeightsError::Io`].
     pub fn publish(&self, publication: Publication) -> Result<WeightRef, WeightsError> {
+        self.stage(publication)?.publish()
+    }
+
+    /// The first half of [`WeightStore::publish`]: writes the tensors, which nobody sees yet. So
+    /// weights and optimiser's state can be written side by side, and published in their order.
+    ///
+    /// # Errors
+    /// As for [`WeightStore::publish`].
+    pub fn stage(&self, publication: Publication) -> Result<Staged, WeightsError> {
         let Publication { actor, version, kind, model, step, extra, mut tensors } = publication;
         // The digest must not depend on the order in which a model lists its tensors.
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
@@ -103,12 +120,11 @@ impl WeightStore {
         manifest.check()?;
         self.refuse_another(&manifest)?;
 
-        let _claim = self.claims.hold(manifest.blobs());
+        let claim = self.claims.hold(manifest.blobs());
         for (entry, tensor) in manifest.tensors.iter().zip(&tensors) {
             self.place_blob(entry.digest, &tensor.data)?;
         }
-        self.place_manifest(&manifest)?;
-        Ok(manifest.reference())
+        Ok(Staged { manifest, store: self.clone(), _claim: claim })
     }
 
     /// The manifest that `wanted` names.
@@ -245,6 +261,17 @@ impl WeightStore {
 
     pub(crate) fn drafts(&self) -> PathBuf {
         self.root.join("drafts")
+    }
+}
+
+impl Staged {
+    /// Writes the manifest.
+    ///
+    /// # Errors
+    /// [`WeightsError::Io`].
+    pub fn publish(self) -> Result<WeightRef, WeightsError> {
+        self.store.place_manifest(&self.manifest)?;
+        Ok(self.manifest.reference())
     }
 }
 

@@ -22,7 +22,7 @@ pub mod manifest;
 pub mod prune;
 
 pub use error::WeightsError;
-pub use fetch::{Source, fetch};
-pub use folder::{Publication, Tensor, WeightStore};
+pub use fetch::{Blobs, Fetched, Source, fetch};
+pub use folder::{Publication, Staged, Tensor, WeightStore};
 pub use manifest::{Dtype, Kind, TensorEntry, WeightManifest, digest};
 pub use prune::Pruned;

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use rl::{Actor, WeightRef, WeightVersion};
-use weights::{
-    Dtype, Kind, Pruned, Publication, Tensor, WeightManifest, WeightStore, WeightsError, digest,
-};
+use weights::{Dtype, Kind, Pruned, Publication, Tensor, WeightManifest, WeightStore, digest};
 
 fn folder() -> (tempfile::TempDir, WeightStore) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -179,17 +177,21 @@ fn a_write_that_fails_says_where_and_leaves_no_version() {
 }
 
 #[test]
-fn only_right_bytes_come_in() {
+fn a_tensor_that_does_not_fill_its_shape_is_refused() {
     let (_folder, store) = folder();
-    let wanted = digest(b"right");
-    let error = store.insert_blob(wanted, b"wrong").expect_err("wrong");
-    assert!(matches!(error, WeightsError::WrongBytes { bytes: 5, .. }) && error.is_retryable());
-    assert_eq!(store.blob(wanted).expect_err("not in").code(), "missing");
-    store.insert_blob(wanted, b"right").expect("right");
-    assert_eq!(store.blob(wanted).expect("in")[..], *b"right");
     let mut bad = weights(1, &[("w", 1)]);
     bad.tensors[0].shape = vec![2];
     assert_eq!(store.publish(bad).expect_err("8 bytes for 2").code(), "invalid");
+}
+
+#[test]
+fn what_is_staged_is_no_version_and_not_pruned() {
+    let (_folder, store) = folder();
+    let staged = store.stage(weights(1, &[("w", 1)])).expect("staged");
+    assert_eq!(latest(&store, Kind::Weights), None);
+    assert_eq!(store.prune(0, &[]).expect("pruned"), Pruned::default());
+    staged.publish().expect("published");
+    assert_eq!(latest(&store, Kind::Weights), Some(1));
 }
 
 #[test]
@@ -204,7 +206,8 @@ fn pruning_keeps_the_last_the_pinned_the_complete_and_the_coming() {
         published.push(store.publish(weights(version, &tensors)).expect("published"));
     }
     store.publish(publication(6, Kind::Optimizer, &[("moment", 106)])).expect("the coming step");
-    store.insert_blob(digest(b"left over"), b"left over").expect("in");
+    let left_over = folder.path().join("weights/blobs").join(digest(b"left over").to_string());
+    fs::write(left_over, "left over").expect("written");
     fs::write(folder.path().join("weights/drafts/0-1"), "a dead process'").expect("written");
     let fifth = store.resolve(published[4]).expect("here");
     fs::remove_file(blob_path(&folder, &fifth, "w")).expect("5 is incomplete");
