@@ -27,7 +27,7 @@ use proto::status::to_status;
 use rl::{Actor, GroupId, StepId, TrainGroup, WeightRef};
 use runtime::shutdown::Shutdown;
 use runtime::worker::{Bound, Worker, WorkerError};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use weights::WeightStore;
@@ -112,15 +112,21 @@ impl LearnerService for Service {
         let (lease, step) = receive(request.into_inner()).await?;
         let group_ids = step.groups.iter().map(|group| group.id.0).collect();
         let mut students = Arc::clone(&self.students).lock_owned().await;
-        let work = move || {
+        let (answer, done) = oneshot::channel();
+        tokio::task::spawn_blocking(move || {
             let actor = step.base.actor;
             let student = students.iter_mut().find(|student| student.actor() == actor);
-            student.ok_or(StudentError::NotTrained(actor))?.step(&step)
-        };
-        let joined = tokio::task::spawn_blocking(work).await;
-        let done = joined
-            .unwrap_or(Err(StudentError::Died))
-            .map_err(|error| to_status(error.code(), &error))?;
+            let Some(student) = student else {
+                return answer.send(Err(StudentError::NotTrained(actor))).ok();
+            };
+            let done = student.step(&step);
+            let is_made = done.is_ok();
+            // Whoever asked may have hung up: the step is published all the same.
+            answer.send(done).ok();
+            is_made.then(|| student.prune(&step.keep))
+        });
+        let done = done.await.unwrap_or(Err(StudentError::Died));
+        let done = done.map_err(|error| to_status(error.code(), &error))?;
         Ok(Response::new(pb::TrainStepResponse {
             lease,
             weights: Some(done.weights.into()),

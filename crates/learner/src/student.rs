@@ -1,7 +1,9 @@
 //! One actor in training: its weights, its optimiser, and what it has published.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use lm::compute::Compute;
@@ -220,13 +222,18 @@ impl Student {
             source,
         })?;
         self.current = Some(weights);
-        // Removing files is slow on some disks, so it is done for many versions at once.
-        if weights.version.0.is_multiple_of(PRUNE_EVERY)
-            && let Err(error) = self.store.prune(KEEP_LAST, &step.keep)
+        Ok(Done { weights, metrics, model })
+    }
+
+    /// Removes old versions, except `keep`, when there are many; to be called after a step that
+    /// was made. Removing files is slow on some disks, so nobody should wait for it.
+    pub fn prune(&self, keep: &[WeightRef]) {
+        let is_time = |weights: WeightRef| weights.version.0.is_multiple_of(PRUNE_EVERY);
+        if self.current.is_some_and(is_time)
+            && let Err(error) = self.store.prune(KEEP_LAST, keep)
         {
             tracing::warn!(%error, "old weights could not be removed");
         }
-        Ok(Done { weights, metrics, model })
     }
 
     /// What the step made, if it was published already. Another step's weights under its version
@@ -302,12 +309,25 @@ impl Student {
             extra,
             tensors: tensors.into_iter().map(tensor).collect(),
         };
-        let (state, layout) = pack(&self.trainer.export_state().tensors);
-        let layout = BTreeMap::from([(LAYOUT.to_owned(), layout)]);
-        self.store.publish(publication(Kind::Optimizer, vec![state], layout))?;
-        let stamp = serde_json::to_value(stamp).expect("a stamp is made of numbers and names");
-        let extra = BTreeMap::from([(STEP.to_owned(), stamp)]);
-        self.store.publish(publication(Kind::Weights, self.trainer.model().export(), extra))
+        let state = || {
+            let (state, layout) = pack(&self.trainer.export_state().tensors);
+            let layout = BTreeMap::from([(LAYOUT.to_owned(), layout)]);
+            self.store.stage(publication(Kind::Optimizer, vec![state], layout))
+        };
+        let weights = || {
+            let stamp = serde_json::to_value(stamp).expect("a stamp is made of numbers and names");
+            let extra = BTreeMap::from([(STEP.to_owned(), stamp)]);
+            self.store.stage(publication(Kind::Weights, self.trainer.model().export(), extra))
+        };
+        // All workers wait for this: the tensors are written side by side.
+        let (state, weights) = thread::scope(|scope| {
+            let state = scope.spawn(state);
+            let weights = weights();
+            (state.join().unwrap_or_else(|panic| resume_unwind(panic)), weights)
+        });
+        let (state, weights) = (state?, weights?);
+        state.publish()?;
+        weights.publish()
     }
 }
 
@@ -365,7 +385,7 @@ impl<'a> Settings<'a> {
 fn pack(tensors: &[NamedTensor]) -> (NamedTensor, serde_json::Value) {
     let layout: Vec<(&str, &[usize])> =
         tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.shape.as_slice())).collect();
-    let bytes: Vec<u8> = tensors.iter().flat_map(|tensor| tensor.bytes.iter().copied()).collect();
+    let bytes = tensors.iter().map(|tensor| &tensor.bytes[..]).collect::<Vec<_>>().concat();
     let layout = serde_json::to_value(layout).expect("names and numbers have a form");
     (
         NamedTensor { name: "adamw".to_owned(), shape: vec![bytes.len() / 4], bytes: bytes.into() },

@@ -6,8 +6,7 @@
 
 use std::collections::HashMap;
 
-use burn::tensor::{DType, Tensor, TensorData};
-use bytes::Bytes;
+use burn::tensor::{Tensor, TensorData};
 use rl::RateShape;
 use serde::{Deserialize, Serialize};
 
@@ -95,10 +94,7 @@ impl AdamW {
     pub fn export(&self, names: &[String]) -> AdamWState {
         let export = |(name, means): (&String, &[Tensor<1>; 2])| {
             std::array::from_fn::<_, 2, _>(|i| {
-                let data = means[i].clone().into_data_dtype(DType::F32);
-                let (bytes, shape, _) = data.into_parts();
-                let name = format!("{name}.{}", MEANS[i]);
-                NamedTensor { name, shape: shape.to_vec(), bytes: Bytes::copy_from_slice(&bytes) }
+                NamedTensor::new(format!("{name}.{}", MEANS[i]), means[i].clone())
             })
         };
         let tensors = names.iter().zip(&self.means).flat_map(export).collect();

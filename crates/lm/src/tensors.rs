@@ -1,5 +1,7 @@
 //! Weights as named bytes, in Hugging Face's names and layout: the form they travel and rest in.
 
+use std::ops::Deref;
+
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Tensor, TensorData};
 use bytes::Bytes;
@@ -15,6 +17,23 @@ pub struct NamedTensor {
     pub shape: Vec<usize>,
     /// Its values row by row, f32 in little-endian order.
     pub bytes: Bytes,
+}
+
+impl NamedTensor {
+    /// The values of `tensor`.
+    pub(crate) fn new<const D: usize>(name: String, tensor: Tensor<D>) -> Self {
+        let (bytes, shape, _) = tensor.into_data_dtype(DType::F32).into_parts();
+        Self { name, shape: shape.to_vec(), bytes: Bytes::from_owner(Values(bytes)) }
+    }
+}
+
+/// Values read from a tensor, to be held without a copy.
+struct Values<T>(T);
+
+impl<T: Deref<Target = [u8]>> AsRef<[u8]> for Values<T> {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// Weights that are not those of the model.
@@ -121,12 +140,7 @@ struct Export {
 impl ModuleVisitor for Export {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let tensor = self.path.flip(param.val().without_autodiff());
-        let (bytes, shape, _) = tensor.into_data_dtype(DType::F32).into_parts();
-        self.tensors.push(NamedTensor {
-            name: self.path.name(),
-            shape: shape.to_vec(),
-            bytes: Bytes::copy_from_slice(&bytes),
-        });
+        self.tensors.push(NamedTensor::new(self.path.name(), tensor));
     }
 
     fn enter_module(&mut self, name: &str, container_type: &str) {
