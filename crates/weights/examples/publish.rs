@@ -20,6 +20,9 @@ fn main() -> Result<(), WeightsError> {
         store.publish(state)?;
         store.publish(weights)?;
         millis.push(start.elapsed().as_secs_f64() * 1e3);
+        if step % 10 == 0 {
+            store.prune(3, &[])?;
+        }
     }
     millis.sort_by(f64::total_cmp);
     let start = Instant::now();

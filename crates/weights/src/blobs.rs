@@ -7,8 +7,7 @@
 //! protects. The manifest is flushed, one small file a version, so that after a power cut the log
 //! can say which version is incomplete instead of never having heard of it.
 //!
-//! A file costs more than its bytes (ext4 looks for an inode not deleted in the last five seconds),
-//! so state that is only ever read whole, such as an optimiser's moments, is best published as few
+//! A file costs more than its bytes (see `spare`), so state that is only ever read whole, such as an optimiser's moments, is best published as few
 //! tensors.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,8 +116,10 @@ impl WeightStore {
         static DRAFTS: AtomicU64 = AtomicU64::new(0);
         let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
         let draft = self.drafts().join(format!("{}-{number}", std::process::id()));
+        self.spares.take(bytes.len() as u64, &draft);
         let written = (|| -> io::Result<()> {
-            let mut file = File::create(&draft)?;
+            // A spare file has the right length already.
+            let mut file = File::options().write(true).create(true).truncate(false).open(&draft)?;
             file.write_all(bytes)?;
             if flush == Flush::Now {
                 file.sync_all()?;

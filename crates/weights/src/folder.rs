@@ -5,6 +5,7 @@
 //! manifests/<actor>/v42.weights.json   written last
 //! damaged/<digest>                     what did not match its name
 //! drafts/                              files not yet under their name
+//! spare/                               files to be written over
 //! ```
 //!
 //! One process writes to a folder; any number may read it. Methods wait for the disk: call them
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::blobs::Flush;
 use crate::claim::{Claim, Claims};
+use crate::spare::Spares;
 use crate::{Dtype, Kind, TensorEntry, WeightManifest, WeightsError, digest};
 
 /// Weights in a folder; clones share it.
@@ -28,6 +30,7 @@ use crate::{Dtype, Kind, TensorEntry, WeightManifest, WeightsError, digest};
 pub struct WeightStore {
     pub(crate) root: PathBuf,
     pub(crate) claims: Claims,
+    pub(crate) spares: Spares,
 }
 
 /// A version to be published; the fields are those of [`WeightManifest`].
@@ -84,9 +87,12 @@ impl WeightStore {
     /// # Errors
     /// [`WeightsError::Io`] if the folders cannot be made.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, WeightsError> {
-        let store = Self { root: root.into(), claims: Claims::default() };
+        let store =
+            Self { root: root.into(), claims: Claims::default(), spares: Spares::default() };
         let actors = [Actor::Policy, Actor::Generator].map(|actor| store.manifests(actor));
-        for folder in [store.blobs(), store.damaged(), store.drafts()].iter().chain(&actors) {
+        for folder in
+            [store.blobs(), store.damaged(), store.drafts(), store.spare()].iter().chain(&actors)
+        {
             fs::create_dir_all(folder).map_err(io_error("make the folder", folder))?;
         }
         Ok(store)
@@ -261,6 +267,10 @@ impl WeightStore {
 
     pub(crate) fn drafts(&self) -> PathBuf {
         self.root.join("drafts")
+    }
+
+    pub(crate) fn spare(&self) -> PathBuf {
+        self.root.join("spare")
     }
 }
 

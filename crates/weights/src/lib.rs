@@ -11,7 +11,7 @@
 //!   a manifest that verifies means everything;
 //! - what a kept manifest names is never removed, nor what is being published or fetched.
 //!
-//! Reading order: [`manifest`], [`folder`], `blobs`, [`fetch`](mod@fetch), [`prune`], [`error`].
+//! Reading order: [`manifest`], [`folder`], `blobs`, [`fetch`](mod@fetch), [`prune`], `spare`, [`error`].
 
 mod blobs;
 mod claim;
@@ -20,6 +20,7 @@ pub mod fetch;
 pub mod folder;
 pub mod manifest;
 pub mod prune;
+mod spare;
 
 pub use error::WeightsError;
 pub use fetch::{Blobs, Fetched, Source, fetch};

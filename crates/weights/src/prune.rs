@@ -47,12 +47,13 @@ impl WeightStore {
                 }
             }
         }
+        self.spares.clear(&self.spare())?;
         for name in names(&self.blobs())? {
             let Ok(digest) = name.parse::<Digest>() else {
                 continue;
             };
             if !named.contains(&digest) && !claimed.contains_key(&digest) {
-                remove(&self.blobs().join(name))?;
+                self.spares.put(&self.blobs().join(name), &self.spare())?;
                 pruned.blobs += 1;
             }
         }

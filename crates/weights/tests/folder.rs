@@ -227,7 +227,17 @@ fn pruning_keeps_the_last_the_pinned_the_complete_and_the_coming() {
         assert_eq!(store.missing(&manifest).expect("readable"), []);
     }
     assert_eq!(files(&folder.path().join("weights/drafts")), [] as [PathBuf; 0]);
+
+    // What was pruned is written over by tensors of its length; what is left goes for good.
+    let spare = || files(&folder.path().join("weights/spare")).len();
+    assert_eq!(spare(), 5);
+    let sixth = store.publish(weights(6, &[("w", 6)])).expect("published");
+    assert_eq!(spare(), 4);
+    let sixth = store.resolve(sixth).expect("here");
+    assert_eq!(store.tensor(&sixth.tensors[0]).expect("right")[..], 6_i64.to_le_bytes());
+    assert_eq!(store.prune(1, &[published[1]]).expect("again").manifests, 4);
     assert_eq!(store.prune(1, &[published[1]]).expect("again"), Pruned::default());
+    assert_eq!(spare(), 0);
 }
 
 proptest! {
