@@ -1,11 +1,12 @@
-"""Times a learner step and supervised fine-tuning in PyTorch and in Rubricon, side by side.
+"""Times a learner step, fine-tuning and sampling in PyTorch and in Rubricon, side by side.
 
     cargo build --release -p lm --example train_speed
     python bench/torch_step.py target/release/examples/train_speed [threads ..]
 
 Both do the same: a Llama-type model of 0.9 M parameters (4 layers, width 128, 4 heads, vocabulary
 600, f32), 12 groups of a prompt and 8 completions through a GRPO step with AdamW, and fine-tuning
-on documents of 48 tokens. PyTorch gets each layout it may be fast with and counts with its best:
+on documents of 48 tokens, and 8 completions of 24 tokens sampled at once, with a cache of keys and
+values, at temperature 1. For the steps PyTorch gets each layout it may be fast with and counts with its best:
 
     packed  [12, prompt + 8 completions] rows with a mask, as Rubricon lays them out
     padded  [96, prompt + completion] causal rows, each with its own copy of the prompt
@@ -35,11 +36,13 @@ class Layer(nn.Module):
         self.down = nn.Linear(INNER, WIDTH, bias=False)
         self.norm1, self.norm2 = (nn.Parameter(torch.ones(WIDTH)) for _ in range(2))
 
-    def forward(self, x, cos, sin, mask):
+    def forward(self, x, cos, sin, mask, cache=None):
         b, s, _ = x.shape
         normed = F.rms_norm(x, (WIDTH,), self.norm1, 1e-5)
         q, k, v = (f(normed).view(b, s, HEADS, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
         q, k = turn(q, cos, sin), turn(k, cos, sin)
+        if cache is not None:
+            k, v = cache.add(k, v)
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
         x = x + self.o(y.transpose(1, 2).reshape(b, s, WIDTH))
         normed = F.rms_norm(x, (WIDTH,), self.norm2, 1e-5)
@@ -51,6 +54,20 @@ def turn(x, cos, sin):
     return x * cos + torch.cat([-b, a], -1) * sin
 
 
+class Cache:
+    """Keys and values of one layer, in room that is there from the start."""
+
+    def __init__(self, rows, room):
+        self.k, self.v = torch.zeros(2, rows, HEADS, room, WIDTH // HEADS).unbind()
+        self.filled = 0
+
+    def add(self, k, v):
+        end = self.filled + k.shape[2]
+        self.k[:, :, self.filled:end], self.v[:, :, self.filled:end] = k, v
+        self.filled = end
+        return self.k[:, :, :end], self.v[:, :, :end]
+
+
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
@@ -58,13 +75,13 @@ class Model(nn.Module):
         self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
         self.norm = nn.Parameter(torch.ones(WIDTH))
 
-    def forward(self, ids, positions, mask):
+    def forward(self, ids, positions, mask, caches=(None,) * LAYERS):
         d = WIDTH // HEADS
         angles = positions[:, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)
         cos, sin = (torch.cat([f(angles)] * 2, -1) for f in (torch.cos, torch.sin))
         x = self.embed[ids]
-        for layer in self.layers:
-            x = layer(x, cos, sin, mask)
+        for layer, cache in zip(self.layers, caches):
+            x = layer(x, cos, sin, mask, cache)
         return F.rms_norm(x, (WIDTH,), self.norm, 1e-5)
 
     def logits(self, hidden):
@@ -140,6 +157,25 @@ def sft_tokens_per_s():
     return documents.numel() / median_ms(step) * 1e3
 
 
+@torch.inference_mode()
+def sampled_tokens_per_s(prompt=18, length=24):
+    torch.manual_seed(0)
+    model, ids = Model(), torch.arange(prompt)
+    unmasked = torch.ones(1, 1, dtype=torch.bool)
+
+    def step():
+        caches = [Cache(COMPLETIONS, prompt + length) for _ in range(LAYERS)]
+        hidden = model(ids.expand(COMPLETIONS, -1), ids, None, caches)[:, -1]
+        for position in range(prompt, prompt + length):
+            p = model.logits(hidden).softmax(-1)
+            tokens = torch.multinomial(p, 1)
+            p.gather(1, tokens).log()
+            if position + 1 < prompt + length:
+                hidden = model(tokens, torch.tensor([position]), unmasked, caches)[:, -1]
+
+    return COMPLETIONS * length / median_ms(step) * 1e3
+
+
 def median_ms(step):
     times = []
     for _ in range(STEPS):
@@ -157,6 +193,7 @@ def measure(threads):
         "step_18_24_kl_ms": best(18, 24, 0.01),
         "step_90_18_ms": best(90, 18, 0.0),
         "sft_tokens_per_s": sft_tokens_per_s(),
+        "sample_8_tokens_per_s": sampled_tokens_per_s(),
     }
 
 

@@ -1,4 +1,4 @@
-//! How long a learner step and supervised fine-tuning take on this machine.
+//! How long a learner step, supervised fine-tuning and sampling take on this machine.
 //!
 //! Prints one line of JSON for each number of threads. `bench/torch_step.py` measures the same
 //! work in PyTorch, and runs this beside it.
@@ -13,8 +13,10 @@ use std::time::Instant;
 use lm::Device;
 use lm::compute::Compute;
 use lm::config::ModelConfig;
+use lm::draw::SamplingParams;
 use lm::model::Decoder;
 use lm::objective::Objective;
+use lm::sampler::Sampler;
 use lm::sft::{Document, SftConfig, fine_tune};
 use lm::trainer::{Trainer, TrainerConfig};
 use rl::weights::WeightVersion;
@@ -40,10 +42,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let short_kl = step_ms(&model, &compute, (18, 24), 0.01)?;
         let long = step_ms(&model, &compute, (90, 18), 0.0)?;
         let sft = sft_tokens_per_s(model.clone(), &compute)?;
+        let sampling = sampled_tokens_per_s(&model, &compute)?;
         println!(
             "{{\"threads\": {threads}, \"step_18_24_ms\": {short:.1}, \
              \"step_18_24_kl_ms\": {short_kl:.1}, \"step_90_18_ms\": {long:.1}, \
-             \"sft_tokens_per_s\": {sft:.0}}}"
+             \"sft_tokens_per_s\": {sft:.0}, \"sample_8_tokens_per_s\": {sampling:.0}}}"
         );
     }
     Ok(())
@@ -99,11 +102,28 @@ fn sft_tokens_per_s(model: Decoder, compute: &Compute) -> Result<f64, lm::sft::S
         let tokens = |from: u64, n: u64| -> Vec<u32> {
             (from..from + n).map(|p| seed.child(i).below(p, VOCAB as u64) as u32).collect()
         };
-        Document { prompt: tokens(0, 18), completion: tokens(18, 30) }
+        Document { prompt: tokens(0, 18), completions: vec![tokens(18, 30)] }
     };
     let documents: Vec<Document> = (0..500).map(document).collect();
     let config = SftConfig { steps: STEPS as u64, ..SftConfig::default() };
     let (mut tokens, start) = (0, Instant::now());
     fine_tune(model, &documents, (&config, seed), compute, |progress| tokens += progress.tokens)?;
+    Ok(tokens as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Groups of 8 completions of 24 tokens on a prompt of 18, one group on each thread.
+fn sampled_tokens_per_s(
+    model: &Decoder,
+    compute: &Compute,
+) -> Result<f64, lm::sampler::SampleError> {
+    let sampler = Sampler::new(model);
+    let prompt: Vec<u32> = (0..18).collect();
+    let params = SamplingParams { max_tokens: 24, ..SamplingParams::default() };
+    let groups: Vec<u64> = (0..STEPS as u64).collect();
+    let start = Instant::now();
+    let sampled = compute
+        .map(groups, |i| sampler.sample(&prompt, 8, &params, Seed::new(i, Stream::PolicyTokens)));
+    let sampled = sampled.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let tokens: usize = sampled.iter().flatten().map(|sampled| sampled.tokens.len()).sum();
     Ok(tokens as f64 / start.elapsed().as_secs_f64())
 }

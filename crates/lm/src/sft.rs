@@ -1,6 +1,7 @@
 //! Supervised fine-tuning: a model learns to write given completions to given prompts.
 //!
-//! Documents are laid end to end in rows of limited length, where they do not see each other.
+//! Documents are laid end to end in rows of limited length, where they do not see each other. One
+//! with several completions has a row of its own, in which they share its prompt.
 //! Rows are computed in parallel and their gradients added in order, so the result is the same,
 //! bit for bit, on any number of threads.
 
@@ -14,13 +15,19 @@ use crate::optimizer::{AdamW, AdamWConfig, Schedule};
 use crate::packed::{Packed, Targets};
 use crate::replica::{self, Example, Gradients};
 
-/// A prompt and what shall be written after it, stop token included.
+/// A prompt and what shall be written after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// The given tokens; at least one where only the completion counts.
+    /// The given tokens, at least one.
     pub prompt: Vec<u32>,
-    /// The tokens to learn.
-    pub completion: Vec<u32>,
+    /// The tokens to learn, stop token included: each a possible end of the document.
+    pub completions: Vec<Vec<u32>>,
+}
+
+impl Document {
+    fn len(&self) -> usize {
+        self.prompt.len() + self.completions.iter().map(Vec::len).sum::<usize>()
+    }
 }
 
 /// How a model is fine-tuned.
@@ -36,8 +43,6 @@ pub struct SftConfig {
     pub lr: f64,
     /// Steps of the warm-up.
     pub warmup: u64,
-    /// Whether prompts are learnt too.
-    pub whole_document: bool,
     /// The length of all gradients together is cut to this.
     pub max_grad_norm: f64,
     /// Constants of the optimiser.
@@ -57,7 +62,6 @@ impl Default for SftConfig {
             rows_per_step: 8,
             lr: 2e-3,
             warmup: 40,
-            whole_document: false,
             max_grad_norm: 1.0,
             adamw: AdamWConfig::default(),
         }
@@ -117,7 +121,7 @@ pub fn fine_tune(
     compute: &Compute,
     mut progress: impl FnMut(SftProgress),
 ) -> Result<Decoder, SftError> {
-    check(documents, &model, config.whole_document)?;
+    check(documents, &model)?;
     let schedule = Schedule {
         peak: config.lr,
         warmup: config.warmup,
@@ -131,8 +135,7 @@ pub fn fine_tune(
     for step in 0..config.steps {
         let rows: Vec<Row> =
             (0..config.rows_per_step).map(|_| order.row(config.row_tokens)).collect();
-        let rows: Vec<LearntRow> =
-            rows.iter().map(|row| LearntRow::new(row, config.whole_document)).collect();
+        let rows: Vec<LearntRow> = rows.iter().map(|row| LearntRow::new(row)).collect();
         let (loss, gradients) = gradients(&model, &rows, compute);
         let grad_norm = gradients.norm();
         if !(loss.is_finite() && grad_norm.is_finite()) {
@@ -173,12 +176,16 @@ impl<'a> Order<'a> {
                 return row;
             };
             let document = &self.documents[next];
-            length += document.prompt.len() + document.completion.len();
-            if length > tokens && !row.is_empty() {
+            let is_alone = document.completions.len() > 1;
+            length += document.len();
+            if !row.is_empty() && (length > tokens || is_alone) {
                 return row;
             }
             self.left.pop();
             row.push(document);
+            if is_alone {
+                return row;
+            }
         }
     }
 }
@@ -190,14 +197,21 @@ struct LearntRow {
 }
 
 impl LearntRow {
-    fn new(documents: &[&Document], whole: bool) -> Self {
-        let texts: Vec<Vec<u32>> =
-            documents.iter().map(|d| [d.prompt.as_slice(), &d.completion].concat()).collect();
-        let row = Packed::documents(&texts).expect("documents with a token to learn are not empty");
+    fn new(documents: &[&Document]) -> Self {
+        if let [document] = documents {
+            let row = Packed::group(&document.prompt, &document.completions);
+            let row = row.expect("prompts are not empty");
+            return Self { targets: row.targets(), row };
+        }
+        let texts: Vec<Vec<u32>> = documents
+            .iter()
+            .map(|d| [&d.prompt, &d.completions[0]].map(Vec::as_slice).concat())
+            .collect();
+        let row = Packed::documents(&texts).expect("documents are not empty");
         let mut targets = Targets::default();
         let mut start = 0;
         for (document, text) in documents.iter().zip(&texts) {
-            let first = if whole { 1 } else { document.prompt.len() };
+            let first = document.prompt.len();
             let predictors = start + first - 1..start + text.len() - 1;
             targets.predictors.extend(predictors.map(|i| i as u32));
             targets.tokens.extend(&text[first..]);
@@ -226,22 +240,25 @@ fn gradients(model: &Decoder, rows: &[LearntRow], compute: &Compute) -> (f64, Gr
     (losses.iter().sum(), gradients)
 }
 
-fn check(documents: &[Document], model: &Decoder, whole: bool) -> Result<(), SftError> {
+fn check(documents: &[Document], model: &Decoder) -> Result<(), SftError> {
     let config = model.config();
-    for (index, Document { prompt, completion }) in documents.iter().enumerate() {
+    for (index, document) in documents.iter().enumerate() {
+        let Document { prompt, completions } = document;
         let problem = |problem| Err(SftError::Document { index, problem });
-        let (length, most) = (prompt.len() + completion.len(), config.max_position_embeddings);
-        if length > most {
-            return problem(format!("{length} tokens, expected at most {most}"));
-        }
-        if (prompt.is_empty() && !whole) || completion.is_empty() || length < 2 {
-            let (p, c) = (prompt.len(), completion.len());
+        let shortest = completions.iter().map(Vec::len).min().unwrap_or(0);
+        if prompt.is_empty() || shortest == 0 {
             return problem(format!(
-                "a prompt of {p} tokens and a completion of {c}, expected something to learn"
+                "a prompt of {} tokens and a completion of {shortest}, expected something to learn",
+                prompt.len()
             ));
         }
-        let unknown = prompt.iter().chain(completion).find(|&&id| id as usize >= config.vocab_size);
-        if let Some(id) = unknown {
+        let longest = prompt.len() + completions.iter().map(Vec::len).max().unwrap_or(0);
+        if longest > config.max_position_embeddings {
+            let most = config.max_position_embeddings;
+            return problem(format!("{longest} tokens, expected at most {most}"));
+        }
+        let mut tokens = prompt.iter().chain(completions.iter().flatten());
+        if let Some(id) = tokens.find(|&&id| id as usize >= config.vocab_size) {
             return problem(format!("token {id}, expected ids below {}", config.vocab_size));
         }
     }

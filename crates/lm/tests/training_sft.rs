@@ -27,7 +27,7 @@ fn copies(n: u64) -> Vec<Document> {
         let symbols: Vec<u32> = (0..3).map(|p| 3 + seed.child(i).below(p, 21) as u32).collect();
         Document {
             prompt: [symbols.as_slice(), &[2]].concat(),
-            completion: [symbols.as_slice(), &[EOS]].concat(),
+            completions: vec![[symbols.as_slice(), &[EOS]].concat()],
         }
     };
     (0..n).map(document).collect()
@@ -66,7 +66,7 @@ fn a_copying_task_is_learnt() {
     let copied = unseen.iter().filter(|document| {
         let seed = Seed::new(SEED, Stream::PolicyTokens);
         let sampled = sampler.sample(&document.prompt, 1, &params, seed).unwrap();
-        sampled[0].tokens == document.completion
+        sampled[0].tokens == document.completions[0]
     });
     let copied = copied.count();
     assert!(copied >= 45, "{copied} of 50 unseen texts were copied");
@@ -82,28 +82,42 @@ fn the_number_of_threads_does_not_show_in_a_single_bit() {
 }
 
 #[test]
-fn a_row_is_filled_to_its_length_and_prompts_count_only_when_asked() {
-    let run = |row_tokens, whole_document| {
-        let config = SftConfig {
-            steps: 1,
-            row_tokens,
-            rows_per_step: 3,
-            whole_document,
-            ..SftConfig::default()
-        };
+fn a_row_is_filled_to_its_length() {
+    let run = |row_tokens| {
+        let config = SftConfig { steps: 1, row_tokens, rows_per_step: 3, ..SftConfig::default() };
         train(&config, 1).1[0]
     };
     // Documents have 8 tokens: 31 // 8 = 3 of them to a row, and one even where none fits.
-    assert_eq!(run(31, false).tokens, 72);
-    assert_eq!(run(5, false).tokens, 24);
-    assert!(run(31, true).loss != run(31, false).loss);
+    assert_eq!(run(31).tokens, 72);
+    assert_eq!(run(5).tokens, 24);
+}
+
+#[test]
+fn completions_that_share_a_prompt_are_learnt_as_if_each_had_its_own() {
+    let (prompt, ends) = (vec![3, 4, 5], vec![vec![6, 7, EOS], vec![8, EOS]]);
+    let shared = vec![Document { prompt: prompt.clone(), completions: ends.clone() }];
+    let own =
+        ends.into_iter().map(|end| Document { prompt: prompt.clone(), completions: vec![end] });
+    let run = |documents: Vec<Document>| {
+        let config =
+            SftConfig { steps: 1, rows_per_step: 1, row_tokens: 11, ..SftConfig::default() };
+        let (compute, seed) = (Compute::new(1).unwrap(), Seed::new(SEED, Stream::Data));
+        let mut log = Vec::new();
+        fine_tune(model(), &documents, (&config, seed), &compute, |at| log.push(at)).unwrap();
+        log[0]
+    };
+    let (shared, own) = (run(shared), run(own.collect()));
+    assert_eq!((shared.tokens, own.tokens), (8, 11));
+    assert!((shared.loss - own.loss).abs() < 1e-6, "{shared:?} {own:?}");
+    assert!((shared.grad_norm - own.grad_norm).abs() < 1e-5, "{shared:?} {own:?}");
 }
 
 #[test]
 fn documents_that_cannot_be_learnt_are_named() {
-    let good = Document { prompt: vec![3], completion: vec![4] };
+    let good = Document { prompt: vec![3], completions: vec![vec![4], vec![5, 6]] };
     let document = |prompt: &[u32], completion: &[u32]| {
-        vec![good.clone(), Document { prompt: prompt.to_vec(), completion: completion.to_vec() }]
+        let completions = vec![vec![4], completion.to_vec()];
+        vec![good.clone(), Document { prompt: prompt.to_vec(), completions }]
     };
     for (documents, expected) in [
         (Vec::new(), "there are no documents, expected at least one"),

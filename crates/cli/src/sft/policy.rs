@@ -20,7 +20,6 @@ const RECIPE: SftConfig = SftConfig {
     rows_per_step: 8,
     lr: 2e-3,
     warmup: 40,
-    whole_document: false,
     max_grad_norm: 1.0,
     adamw: super::ADAMW,
 };
@@ -48,7 +47,10 @@ fn documents(tokenizer: &Tokenizer, seeds: Seeds) -> anyhow::Result<Vec<Document
     let document = |text: &world::corpus::Document| {
         let mut completion = tokenizer.encode(&text.answer)?;
         completion.push(eos);
-        Ok(Document { prompt: template::policy_prompt(tokenizer, &text.prompt)?, completion })
+        Ok(Document {
+            prompt: template::policy_prompt(tokenizer, &text.prompt)?,
+            completions: vec![completion],
+        })
     };
     corpus.iter().map(document).collect()
 }
