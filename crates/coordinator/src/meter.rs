@@ -100,6 +100,7 @@ impl Meter {
             self.add("rubric/gap", gap);
         }
         let Some(judged) = &scored.judged else { return };
+        self.add("rubric/fallback_fraction", f64::from(scored.origin == "static"));
         let Ok(rubric) = serde_json::from_str::<Rubric>(&judged.rubric) else {
             return;
         };

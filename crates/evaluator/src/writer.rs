@@ -13,6 +13,7 @@ use rubric::fallback::{self, Decision, Source};
 use rubric::grammar::{Bank, Grammar, GrammarError, State};
 use rubric::parse::{Limits, ParseError, parse_tagged};
 use rubric::reward::Guards;
+use rubric::static_rubric::{self, LoadError};
 use runtime::config::{self, Decoding, GeneratorInput};
 
 /// Writes rubrics with a sampler of the generator.
@@ -26,6 +27,8 @@ pub struct Writer {
     spelling: Option<Spelling>,
     params: SamplingParams,
     eos: u32,
+    /// Serves where the generator's cannot be read.
+    fallback: Option<Rubric>,
 }
 
 /// What constrained decoding needs to know of the generator's tokens.
@@ -72,6 +75,9 @@ pub enum WriterError {
         /// Why.
         source: TokenizerError,
     },
+    /// The static rubric cannot be used.
+    #[error("generator.fallback_rubric")]
+    Fallback(#[from] LoadError),
 }
 
 /// A group that the generator cannot read.
@@ -117,7 +123,11 @@ impl Writer {
                 Some(Spelling { tags, phrases, vocab_size: engine.vocab_size() })
             }
         };
+        let fallback = &generator.fallback_rubric;
+        let has_fallback = !fallback.as_os_str().is_empty();
+        let fallback = has_fallback.then(|| static_rubric::load(fallback, limits)).transpose()?;
         Ok(Self {
+            fallback,
             tokenizer: tokenizer.clone(),
             input: generator.input,
             guards: guards(generator),
@@ -225,7 +235,7 @@ impl Writer {
     ) -> Result<Written, EngineError> {
         let mut attempts = Vec::new();
         loop {
-            let rubric = match fallback::decide(&attempts) {
+            let rubric = match fallback::decide(&attempts, self.fallback.as_ref()) {
                 Decision::Resample => {
                     let seed = seed.child(attempts.len() as u64);
                     let sampled = self.sample(sampler, asked, seed, 1)?;

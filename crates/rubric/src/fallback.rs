@@ -1,8 +1,9 @@
 //! Which rubric serves a policy group when the generator's is invalid: the generator writes once
-//! more, and if that cannot be read either the group cannot be scored.
+//! more, then the static rubric serves, and without one the group cannot be scored.
 //!
-//! Method section 6 would go on to the last valid rubric of the prompt. That depends on what was
-//! judged before, by whom and since which restart, so the weights a run ends with would, too.
+//! Method section 6 has the last valid rubric of the prompt before the static one. That depends on
+//! what was judged before, by whom and since which restart, so the weights a run ends with would,
+//! too.
 
 use rl::Rubric;
 use serde::{Deserialize, Serialize};
@@ -28,16 +29,20 @@ pub enum Source {
     Written,
     /// The second attempt.
     Rewritten,
+    /// The static rubric.
+    Static,
 }
 
-/// Decides by what the generator has written so far.
+/// Decides by what the generator has written so far; `fixed` is the static rubric, if there is one.
 #[must_use]
-pub fn decide(attempts: &[Result<Rubric, ParseError>]) -> Decision {
+pub fn decide(attempts: &[Result<Rubric, ParseError>], fixed: Option<&Rubric>) -> Decision {
     match attempts {
         [Ok(rubric), ..] => Decision::Use(rubric.clone(), Source::Written),
         [_, Ok(rubric), ..] => Decision::Use(rubric.clone(), Source::Rewritten),
         [] | [_] => Decision::Resample,
-        _ => Decision::NoRubric,
+        _ => {
+            fixed.map_or(Decision::NoRubric, |rubric| Decision::Use(rubric.clone(), Source::Static))
+        }
     }
 }
 
@@ -56,7 +61,10 @@ mod tests {
             (vec![bad(), good()], used(Source::Rewritten)),
             (vec![bad(), bad()], Decision::NoRubric),
         ] {
-            assert_eq!(decide(&attempts), expected, "{attempts:?}");
+            assert_eq!(decide(&attempts, None), expected, "{attempts:?}");
+            let with = decide(&attempts, Some(&Rubric::default()));
+            let is_last = expected == Decision::NoRubric;
+            assert_eq!(with, if is_last { used(Source::Static) } else { expected });
         }
     }
 }

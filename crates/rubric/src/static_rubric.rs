@@ -1,5 +1,4 @@
-//! The static rubric, written once by a person and never changed: the baseline, and the last thing
-//! to judge by.
+//! The static rubric, written once by a person and never changed: the last thing to judge by.
 
 use std::fs;
 use std::io;
@@ -28,16 +27,31 @@ pub enum LoadError {
         /// What is wrong.
         source: ParseError,
     },
+    /// An item that no program can judge.
+    #[error(
+        "static rubric {path}: item {item} has no \"check\", expected a program check for each"
+    )]
+    NoCheck {
+        /// The file.
+        path: PathBuf,
+        /// Which item, from 1.
+        item: usize,
+    },
 }
 
-/// Loads a rubric from a JSON file, see [`parse_json`].
+/// Loads a rubric of program checks from a JSON file, see [`parse_json`].
 ///
 /// # Errors
 /// [`LoadError`], which names the file.
 pub fn load(path: &Path, limits: Limits) -> Result<Rubric, LoadError> {
     let text =
         fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.into(), source })?;
-    parse_json(&text, limits).map_err(|source| LoadError::Parse { path: path.into(), source })
+    let rubric = parse_json(&text, limits)
+        .map_err(|source| LoadError::Parse { path: path.into(), source })?;
+    match rubric.items.iter().position(|item| item.check.is_none()) {
+        Some(at) => Err(LoadError::NoCheck { path: path.into(), item: at + 1 }),
+        None => Ok(rubric),
+    }
 }
 
 #[cfg(test)]
@@ -55,6 +69,10 @@ mod tests {
         let bad = load(&path, limits).expect_err("bad weight").to_string();
         assert!(bad.contains("static.json: item 1: weight 9"), "{bad}");
         fs::write(&path, r#"{"rubrics":[{"criterion":"a","weight":2}]}"#).expect("written");
+        let unjudged = load(&path, limits).expect_err("no check").to_string();
+        assert!(unjudged.contains("static.json: item 1 has no \"check\""), "{unjudged}");
+        let item = r#"{"criterion":"a","weight":2,"check":{"kind":"contains","text":"a"}}"#;
+        fs::write(&path, format!(r#"{{"rubrics":[{item}]}}"#)).expect("written");
         assert_eq!(load(&path, limits).expect("valid").items[0].weight, 2);
     }
 }

@@ -73,6 +73,9 @@ pub struct Generator {
     pub holdout_half: bool,
     /// Guard: items that prefer worse anchors add nothing to R_disc.
     pub anchor_sign_veto: bool,
+    /// A rubric as JSON that serves a policy group where what the generator wrote twice cannot be
+    /// read; without one such a group is left out.
+    pub fallback_rubric: PathBuf,
 }
 
 /// What the generator reads of a group.
@@ -134,6 +137,7 @@ impl Default for Generator {
             noise_discount: false,
             holdout_half: false,
             anchor_sign_veto: false,
+            fallback_rubric: PathBuf::new(),
         }
     }
 }

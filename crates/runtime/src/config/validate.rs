@@ -31,6 +31,9 @@ impl Config {
         if self.trains_generator() {
             found.folder("generator.model", &self.generator.model);
             found.file("generator.anchors", &self.generator.anchors);
+            if !self.generator.fallback_rubric.as_os_str().is_empty() {
+                found.file("generator.fallback_rubric", &self.generator.fallback_rubric);
+            }
         }
         if self.audit.world != World::None {
             found.file("audit.prompts", &self.audit.prompts);
