@@ -37,9 +37,9 @@ const TOKENIZER_ANSWERS: usize = 4000;
 const SHAPE: (usize, usize, usize, usize) = (4, 128, 4, 512);
 
 /// Training prompts, held-out prompts and anchor prompts.
-const PROMPTS: (usize, usize, usize) = (3000, 90, 180);
+const PROMPTS: (usize, usize, usize) = (3000, 90, 300);
 /// Answers of an anchor by the policy, and as many again by a better author.
-const ANCHOR_SAMPLES: usize = 3;
+const ANCHOR_SAMPLES: usize = 4;
 
 /// Where random choices come from.
 #[derive(Debug, Clone, Copy)]

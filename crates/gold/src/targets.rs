@@ -13,20 +13,21 @@ use world::{Author, Draws, Kind, Task};
 
 use crate::quality::{Quality, qualities};
 
-/// A group of answers and a rubric to imitate.
+/// A group of answers and rubrics to imitate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Example {
     /// What was asked.
     pub task: Task,
     /// The answers, by one author somewhere on a policy's way.
     pub completions: Vec<String>,
-    /// A noisy target.
-    pub rubric: Rubric,
+    /// Noisy targets.
+    pub rubrics: Vec<Rubric>,
 }
 
-/// Examples over all tasks, held-out prompts included, with `group_size` answers each.
+/// Examples over all tasks, held-out prompts included, with `group_size` answers and `rubrics`
+/// targets each.
 #[must_use]
-pub fn examples(count: usize, group_size: usize, seed: Seed) -> Vec<Example> {
+pub fn examples(count: usize, group_size: usize, rubrics: usize, seed: Seed) -> Vec<Example> {
     let pools = Kind::ALL.map(all_tasks);
     (0..count)
         .map(|i| {
@@ -35,33 +36,34 @@ pub fn examples(count: usize, group_size: usize, seed: Seed) -> Vec<Example> {
             let author = Author::wild(&mut draws);
             let completions: Vec<String> =
                 (0..group_size).map(|_| author.answer(&task, &mut draws)).collect();
-            let rubric = noisy_target(&task, &completions, &mut draws);
-            Example { task, completions, rubric }
+            let rubrics =
+                (0..rubrics).map(|_| noisy_target(&task, &completions, &mut draws)).collect();
+            Example { task, completions, rubrics }
         })
         .collect()
 }
 
-/// A rubric of 4 to 6 items in the bank's order.
+/// A rubric of 5 to 7 items in the bank's order.
 #[must_use]
 pub fn noisy_target(task: &Task, group: &[String], draws: &mut Draws) -> Rubric {
     let truth = qualities(task, "");
     let quality_of = |phrase: &str| truth.iter().find(|quality| quality.item == phrase);
     let bank = bank(task);
     // Weighted sampling without replacement: the largest u^(1/w) win (Efraimidis and Spirakis
-    // 2006). Qualities weigh 2, everything else 1; what does not vary comes after what does.
+    // 2006). Qualities weigh 3, everything else 1; what does not vary comes after what does.
     let mut drawn: Vec<(bool, f64, usize)> = bank
         .iter()
         .enumerate()
         .map(|(place, (phrase, check))| {
-            let weight = if quality_of(phrase).is_some() { 2.0 } else { 1.0 };
+            let weight = if quality_of(phrase).is_some() { 3.0 } else { 1.0 };
             (varies(check, group), draws.uniform().powf(1.0 / weight), place)
         })
         .collect();
     drawn.sort_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
     let varying = drawn.iter().filter(|(varies, ..)| *varies).count();
-    let wanted = 4 + draws.below(3);
+    let wanted = 5 + draws.below(3);
     let mut places: Vec<usize> =
-        drawn.iter().take(wanted.min(varying.max(4))).map(|(.., place)| *place).collect();
+        drawn.iter().take(wanted.min(varying.max(5))).map(|(.., place)| *place).collect();
     places.sort_unstable();
     let items = places.into_iter().map(|place| {
         let (phrase, check) = &bank[place];

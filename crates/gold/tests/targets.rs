@@ -23,11 +23,11 @@ fn scores(rubric: &Rubric, group: &[String]) -> Vec<f64> {
 }
 
 #[test]
-fn targets_have_four_to_six_items_in_order_that_vary_where_enough_do() {
+fn targets_have_five_to_seven_items_in_order_that_vary_where_enough_do() {
     let (mut items, mut varying) = (0.0, 0.0);
-    for example in examples(900, 8, Seed::new(1, Stream::Data)) {
-        let rubric = &example.rubric;
-        assert!((4..=6).contains(&rubric.items.len()));
+    for example in examples(900, 8, 1, Seed::new(1, Stream::Data)) {
+        let rubric = &example.rubrics[0];
+        assert!((5..=7).contains(&rubric.items.len()));
         assert!(rubric.items.is_sorted_by_key(|item| place(&item.criterion)));
         assert!(rubric.items.iter().all(|item| (1..=5).contains(&item.weight)));
         for item in &rubric.items {
@@ -45,9 +45,9 @@ fn targets_have_four_to_six_items_in_order_that_vary_where_enough_do() {
 fn signs_are_right_nine_times_in_ten_early_and_by_chance_late() {
     // Right signs and items: early and bad, late, decoys (right where positive).
     let mut tally = [(0.0, 0.0); 3];
-    for example in examples(1500, 8, Seed::new(2, Stream::Data)) {
+    for example in examples(1500, 8, 1, Seed::new(2, Stream::Data)) {
         let truth = qualities(&example.task, "");
-        for item in &example.rubric.items {
+        for item in &example.rubrics[0].items {
             let quality = truth.iter().find(|quality| quality.item == item.criterion);
             let positive = item.polarity == Polarity::Positive;
             let (row, right) = match quality.map(|quality| quality.stage) {
@@ -72,12 +72,12 @@ fn signs_are_right_nine_times_in_ten_early_and_by_chance_late() {
 #[test]
 fn the_oracle_orders_groups_better_than_targets() {
     let mut accuracies = [Vec::new(), Vec::new()];
-    for example in examples(600, 8, Seed::new(3, Stream::Data)) {
+    for example in examples(600, 8, 1, Seed::new(3, Stream::Data)) {
         let (task, group) = (&example.task, &example.completions);
         let truth: Vec<f64> = group.iter().map(|text| score_task(task, text).total).collect();
         let oracle = oracle_rubric(task, group);
         assert!((1..=5).contains(&oracle.items.len()));
-        for (rubric, found) in [&example.rubric, &oracle].into_iter().zip(&mut accuracies) {
+        for (rubric, found) in [&example.rubrics[0], &oracle].into_iter().zip(&mut accuracies) {
             found.extend(pair_accuracy(&scores(rubric, group), &truth));
         }
     }
@@ -91,5 +91,5 @@ fn a_group_in_which_nothing_varies_still_gets_rubrics() {
     let task = Task::parse("List 2 tools from A to Z.").expect("a prompt");
     let group = vec!["- axe\n- saw".to_owned(); 8];
     let target = noisy_target(&task, &group, &mut Draws::new(Seed::new(0, Stream::Data)));
-    assert_eq!((target.items.len(), oracle_rubric(&task, &group).items.len()), (4, 5));
+    assert_eq!((target.items.len(), oracle_rubric(&task, &group).items.len()), (5, 5));
 }

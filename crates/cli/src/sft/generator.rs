@@ -17,19 +17,20 @@ use super::{Seeds, watch};
 use crate::progress::Screen;
 
 /// Groups to learn from.
-const EXAMPLES: usize = 28_000;
+const EXAMPLES: usize = 26_000;
+/// Rubrics to learn for each; a row holds the group once and all of its rubrics.
+const RUBRICS: usize = 4;
 
 /// The parts of examples, in per cent, that show a digest and the prompt alone; the rest is raw.
 const DIGEST: usize = 80;
 const PROMPT_ONLY: usize = 12;
 
 const RECIPE: SftConfig = SftConfig {
-    steps: 1100,
+    steps: 1600,
     row_tokens: 320,
-    rows_per_step: 8,
+    rows_per_step: 16,
     lr: 2e-3,
     warmup: 40,
-    whole_document: false,
     max_grad_norm: 1.0,
     adamw: super::ADAMW,
 };
@@ -61,7 +62,9 @@ fn documents(
 ) -> anyhow::Result<Vec<Document>> {
     let seed = seeds.data.child(4);
     let mut documents = Vec::new();
-    for (i, example) in gold::targets::examples(EXAMPLES, group_size, seed).iter().enumerate() {
+    for (i, example) in
+        gold::targets::examples(EXAMPLES, group_size, RUBRICS, seed).iter().enumerate()
+    {
         let view = Draws::new(seed.child(i as u64).child(1)).below(100);
         let counts = digest(&example.task, &example.completions);
         let input = match view {
@@ -70,9 +73,10 @@ fn documents(
             _ => GroupInput::Raw(&example.completions),
         };
         let prompt = template::generator_prompt(tokenizer, &example.task.prompt(), input)?;
-        let completion = rubric(tokenizer, &example.rubric)?;
-        if prompt.len() + completion.len() <= context {
-            documents.push(Document { prompt, completion });
+        let completions = example.rubrics.iter().map(|target| rubric(tokenizer, target));
+        let completions = completions.collect::<anyhow::Result<Vec<_>>>()?;
+        if prompt.len() + completions.iter().map(Vec::len).max().unwrap_or(0) <= context {
+            documents.push(Document { prompt, completions });
         }
     }
     Ok(documents)

@@ -3,12 +3,13 @@
 use std::fmt;
 
 use anyhow::Context;
+use gold::Quality;
 use lm::compute::Compute;
 use lm::draw::SamplingParams;
 use lm::folder::Lm;
 use lm::sampler::{Constraint, Sampler};
 use lm::template::{self, GroupInput};
-use rl::{Prompt, Rubric, Seed, TokenSet, Verdict, gap, score};
+use rl::{Polarity, Prompt, Rubric, RubricItem, Seed, TokenSet, Verdict, gap, score};
 use rubric::grammar::{Bank, Grammar, State};
 use rubric::parse::{Limits, parse_tagged};
 use rubric::{ProgramVerifier, judge_matrix};
@@ -94,6 +95,8 @@ pub struct GeneratorRubrics {
     oriented_gap: Option<f64>,
     pair_accuracy: Option<f64>,
     items: Option<f64>,
+    decoys: Option<f64>,
+    right_signs: Option<f64>,
     free_validity: Option<f64>,
 }
 
@@ -103,11 +106,13 @@ impl fmt::Display for GeneratorRubrics {
         write!(
             f,
             "items that vary in the group {}, oriented gap {}, pair accuracy {}, items a rubric {}, \
-             valid without a grammar {}",
+             decoys among them {}, right signs among the rest {}, valid without a grammar {}",
             number(self.discrimination),
             number(self.oriented_gap),
             number(self.pair_accuracy),
             number(self.items),
+            number(self.decoys),
+            number(self.right_signs),
             number(self.free_validity)
         )
     }
@@ -139,6 +144,8 @@ pub fn generator(
         oriented_gap: of(|m| m.oriented_gap),
         pair_accuracy: of(|m| m.pair_accuracy),
         items: of(|m| Some(m.items)),
+        decoys: of(|m| Some(m.decoys)),
+        right_signs: of(|m| m.right_signs),
         free_validity: of(|m| Some(m.free_validity)),
     })
 }
@@ -156,12 +163,20 @@ fn groups(
     answers.into_iter().collect()
 }
 
+/// Whether an item about a quality has the right sign; nothing where it is about none.
+fn is_right(item: &RubricItem, qualities: &[Quality]) -> Option<bool> {
+    let quality = qualities.iter().find(|quality| quality.item == item.criterion)?;
+    Some((item.polarity == Polarity::Negative) == (quality.stage == Stage::Bad))
+}
+
 /// One rubric.
 struct Measured {
     discrimination: f64,
     oriented_gap: Option<f64>,
     pair_accuracy: Option<f64>,
     items: f64,
+    decoys: f64,
+    right_signs: Option<f64>,
     free_validity: f64,
 }
 
@@ -209,10 +224,13 @@ impl<'a> Writer<'a> {
         let held = self.sampler.sample_constrained(&tokens, &self.params, seed, &mut walks)?;
         let truth: Vec<f64> =
             group.iter().map(|answer| gold::score_task(&task, answer).total).collect();
+        let qualities = gold::qualities(&task, "");
         let measured = held.iter().zip(&free).map(|(held, free)| {
             let rubric = self.read(&held.tokens).context("a rubric of the grammar is valid")?;
             let verdicts = judge_matrix(&self.verifier, &rubric, prompt, group, seed);
             let scores = score::scores(&rubric, &verdicts)?;
+            let signs: Vec<bool> =
+                rubric.items.iter().filter_map(|item| is_right(item, &qualities)).collect();
             let varies = |row: &Vec<Verdict>| row.windows(2).any(|pair| pair[0] != pair[1]);
             Ok(Measured {
                 discrimination: verdicts.iter().filter(|row| varies(row)).count() as f64
@@ -220,6 +238,8 @@ impl<'a> Writer<'a> {
                 oriented_gap: gap::oriented_gap(&scores, &truth),
                 pair_accuracy: gap::pair_accuracy(&scores, &truth),
                 items: rubric.items.len() as f64,
+                decoys: 1.0 - signs.len() as f64 / rubric.items.len() as f64,
+                right_signs: mean(signs.iter().map(|&right| f64::from(right))),
                 free_validity: f64::from(self.read(&free.tokens).is_some()),
             })
         });
