@@ -11,12 +11,14 @@ cargo build --release --quiet
 one() {
   dir=runs/schedules/$2-$3
   if [ ! -f "$dir/report.html" ]; then
-    target/release/rubricon run "$1" --run-dir "$dir" --set "schedule.kind=$2" \
+    runs/schedules/rubricon run "$1" --run-dir "$dir" --set "schedule.kind=$2" \
       --set "run.seed=$3" --set services.threads=1 > "$dir.log" 2>&1 || { echo "$dir failed"; exit 1; }
   fi
 }
 export -f one
 mkdir -p runs/schedules
+# One binary for all, whatever is built meanwhile.
+[ -f runs/schedules/rubricon ] || cp target/release/rubricon runs/schedules/
 for seed in $seeds; do
   for schedule in fresh stale stale_budget static; do
     echo "$config $schedule $seed"
