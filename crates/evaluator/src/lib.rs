@@ -181,7 +181,7 @@ impl Service {
                 });
             }
         };
-        let asked = writer.ask(&group, conditioning)?;
+        let asked = writer.ask((&group.prompt, &group.completions), conditioning)?;
         let wanted = request.generator.ok_or_else(|| Malformed::absent("generator"))?;
         let (_, sampler, fetch) = engine.sampler(wanted).await?;
         let (writer, judge) = (Arc::clone(writer), Arc::clone(judge));
@@ -222,7 +222,8 @@ impl Service {
             answers: request.anchor_answers,
             ranks: request.anchor_ranks,
         };
-        let asked = writer.ask(&group, conditioning)?;
+        let seen = writer.seen(&group.completions);
+        let asked = writer.ask((&group.prompt, seen), conditioning)?;
         let prompt_tokens = asked.prompt.clone();
         let wanted = request.generator.ok_or_else(|| Malformed::absent("generator"))?;
         let (weights, sampler, fetch) = engine.sampler(wanted).await?;

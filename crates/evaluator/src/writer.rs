@@ -149,34 +149,35 @@ impl Writer {
         self.eos
     }
 
-    /// What the generator is asked to write for a group.
+    /// The completions that a generator in training reads: a guard may hold back the rest.
+    pub fn seen<'a>(&self, completions: &'a [String]) -> &'a [String] {
+        &completions[..self.guards.seen(completions.len())]
+    }
+
+    /// What the generator is asked to write for a prompt and the completions it reads.
     ///
     /// # Errors
     /// If a bank of checks is needed and there is none for the group's prompt.
     pub fn ask(
         &self,
-        group: &pb::GroupText,
+        (prompt, seen): (&str, &[String]),
         conditioning: pb::Conditioning,
     ) -> Result<Asked, PromptError> {
         let bank = || {
-            let task = world::task::Task::parse(&group.prompt);
-            let task = task.ok_or_else(|| PromptError::NoBank(group.prompt.clone()))?;
+            let task = world::task::Task::parse(prompt);
+            let task = task.ok_or_else(|| PromptError::NoBank(prompt.to_owned()))?;
             Ok::<_, PromptError>(world::bank::bank(&task))
         };
-        let seen = &group.completions[..self.guards.seen(group.completions.len())];
         let counts;
         let input = match (conditioning, self.input) {
             (pb::Conditioning::PromptOnly, _) => GroupInput::PromptOnly,
             (_, GeneratorInput::Raw) => GroupInput::Raw(seen),
             (_, GeneratorInput::Digest) => {
-                counts = rubric::digest::digest(&bank()?, seen)
-                    .into_iter()
-                    .map(|(phrase, count)| (phrase.to_owned(), count))
-                    .collect::<Vec<_>>();
+                counts = rubric::digest::digest(&bank()?, seen);
                 GroupInput::Digest(&counts)
             }
         };
-        let prompt = template::generator_prompt(&self.tokenizer, &group.prompt, input)?;
+        let prompt = template::generator_prompt(&self.tokenizer, prompt, input)?;
         let grammar = match &self.spelling {
             None => None,
             Some(spelling) => {

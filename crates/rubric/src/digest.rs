@@ -25,16 +25,13 @@ pub enum Input {
 /// How many of the completions meet each check of a bank, in the bank's order. A check that all or
 /// none of them meet says nothing that tells them apart, and is left out.
 #[must_use]
-pub fn digest<'a, T: AsRef<str>>(
-    bank: &'a [(String, Check)],
-    completions: &[T],
-) -> Vec<(&'a str, u32)> {
+pub fn digest<T: AsRef<str>>(bank: &[(String, Check)], completions: &[T]) -> Vec<(String, u32)> {
     bank.iter()
         .map(|(phrase, check)| {
-            let count = completions.iter().filter(|text| met(check, text.as_ref())).count();
-            (phrase.as_str(), count as u32)
+            (phrase, completions.iter().filter(|text| met(check, text.as_ref())).count())
         })
-        .filter(|&(_, count)| 0 < count && (count as usize) < completions.len())
+        .filter(|&(_, count)| 0 < count && count < completions.len())
+        .map(|(phrase, count)| (phrase.clone(), count as u32))
         .collect()
 }
 
@@ -47,7 +44,7 @@ mod tests {
         let has = |text: &str| (format!("has {text}"), Check::Contains { text: text.into() });
         let bank = [has("d"), has("b"), has("a"), has("c")];
         let counts = digest(&bank, &["a b", "a", "A, b a d"]);
-        assert_eq!(counts, [("has d", 1), ("has b", 2)]);
+        assert_eq!(counts, [("has d".to_owned(), 1), ("has b".to_owned(), 2)]);
         assert!(digest(&bank, &[] as &[&str]).is_empty());
     }
 }

@@ -22,7 +22,7 @@ pub struct Guards {
     /// `max(0, 2 a - 1)`, where `a` is the share of verdicts that agree: 1 for a stable item, 0
     /// for a thrown coin.
     pub noise_discount: bool,
-    /// The generator reads the first half of the group and is judged on the rest.
+    /// In its training the generator reads the first half of the group and is judged on the rest.
     pub holdout_half: bool,
     /// An item whose sign the ranked anchors contradict, by more than one flipped verdict could,
     /// contributes nothing.
@@ -30,7 +30,7 @@ pub struct Guards {
 }
 
 impl Guards {
-    /// How many completions of a group the generator reads, from the first on.
+    /// How many completions of a group a generator in training reads, from the first on.
     #[must_use]
     pub fn seen(self, completions: usize) -> usize {
         if self.holdout_half { completions / 2 } else { completions }

@@ -10,8 +10,10 @@ use lm::sft::{Document, SftConfig, fine_tune};
 use lm::template::{self, GroupInput};
 use lm::tokenizer::Tokenizer;
 use rl::{Polarity, Rubric};
+use rubric::digest::digest;
 use runtime::config::Config;
 use world::Draws;
+use world::bank::bank;
 
 use super::{Seeds, watch};
 use crate::progress::Screen;
@@ -66,14 +68,14 @@ fn documents(
         gold::targets::examples(EXAMPLES, group_size, RUBRICS, seed).iter().enumerate()
     {
         let view = Draws::new(seed.child(i as u64).child(1)).below(100);
-        let counts = digest(&example.task, &example.completions);
+        let counts = digest(&bank(&example.task), &example.completions);
         let input = match view {
             view if view < DIGEST => GroupInput::Digest(&counts),
             view if view < DIGEST + PROMPT_ONLY => GroupInput::PromptOnly,
             _ => GroupInput::Raw(&example.completions),
         };
         let prompt = template::generator_prompt(tokenizer, &example.task.prompt(), input)?;
-        let completions = example.rubrics.iter().map(|target| rubric(tokenizer, target));
+        let completions = example.rubrics.iter().map(|target| spell(tokenizer, target));
         let completions = completions.collect::<anyhow::Result<Vec<_>>>()?;
         if prompt.len() + completions.iter().map(Vec::len).max().unwrap_or(0) <= context {
             documents.push(Document { prompt, completions });
@@ -82,15 +84,8 @@ fn documents(
     Ok(documents)
 }
 
-/// Counts over the task's bank of checks.
-pub fn digest(task: &world::Task, completions: &[String]) -> Vec<(String, u32)> {
-    let bank = world::bank::bank(task);
-    let counts = rubric::digest::digest(&bank, completions);
-    counts.into_iter().map(|(phrase, count)| (phrase.to_owned(), count)).collect()
-}
-
 /// A rubric in tokens: weight tag, phrase, .., end.
-fn rubric(tokenizer: &Tokenizer, rubric: &Rubric) -> anyhow::Result<Vec<u32>> {
+fn spell(tokenizer: &Tokenizer, rubric: &Rubric) -> anyhow::Result<Vec<u32>> {
     let mut tokens = Vec::new();
     for item in &rubric.items {
         let place = match item.polarity {

@@ -10,6 +10,7 @@ use lm::folder::Lm;
 use lm::sampler::{Constraint, Sampler};
 use lm::template::{self, GroupInput};
 use rl::{Polarity, Prompt, Rubric, RubricItem, Seed, TokenSet, Verdict, gap, score};
+use rubric::digest::digest;
 use rubric::grammar::{Bank, Grammar, State};
 use rubric::parse::{Limits, parse_tagged};
 use rubric::{ProgramVerifier, judge_matrix};
@@ -17,7 +18,6 @@ use runtime::config::Config;
 use world::author::Stage;
 
 use super::Seeds;
-use super::generator::digest;
 use crate::report::audited::mean;
 use crate::speaker::Speaker;
 
@@ -216,7 +216,7 @@ impl<'a> Writer<'a> {
 
     fn measure(&self, prompt: &str, group: &[String], seed: Seed) -> anyhow::Result<Vec<Measured>> {
         let task = world::Task::parse(prompt).context("a prompt of another world")?;
-        let counts = digest(&task, group);
+        let counts = digest(&world::bank::bank(&task), group);
         let input = GroupInput::Digest(&counts);
         let tokens = template::generator_prompt(&self.lm.tokenizer, prompt, input)?;
         let free = self.sampler.sample(&tokens, RUBRICS, &self.params, seed)?;
