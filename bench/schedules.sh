@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 config=${1:-configs/quickstart.toml}
 seeds=${SEEDS:-"0 1 2 3 4"}
-cargo build --release --quiet
+[ -f runs/schedules/rubricon ] || cargo build --release --quiet
 
 one() {
   dir=runs/schedules/$2-$3

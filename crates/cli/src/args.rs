@@ -37,8 +37,9 @@ Ctrl-C stops cleanly; the same command resumes. A second Ctrl-C stops at once.")
     Run(RunArgs),
     /// Run one service of a run that is spread over processes or machines.
     #[command(after_help = "\
-Example:
-  rubricon serve rollout configs/quickstart.toml --set services.coordinator=10.0.0.1:7000")]
+Example, on another machine (10.0.0.2):
+  rubricon serve rollout configs/quickstart.toml --id rollout-1 \\
+      --set services.coordinator=10.0.0.1:7000 --set services.rollout=10.0.0.2:0")]
     Serve(ServeArgs),
     /// Make starting weights and data of the controlled world.
     #[command(after_help = "\

@@ -2,8 +2,8 @@
 //!
 //! This file is a table of contents. What may be typed is in [`args`]; each command has a module:
 //! [`run`] and [`serve`] conduct, [`sft`] makes starting weights, [`check`], [`report`], [`sample`],
-//! [`score`] and [`logprobs`] look. [`oracle`] is the only place that reads the hidden gold score,
-//! [`failure`] says what an error means for the exit code.
+//! [`score`] and [`logprobs`] look. [`oracle`] scores with the hidden gold for runs, [`sft`] makes
+//! data from it. [`failure`] says what an error means for the exit code.
 
 mod args;
 mod check;

@@ -21,7 +21,7 @@ use crate::crew::Session;
 use crate::journal::{AuditEvaluation, AuditGroup, AuditLine};
 use crate::work;
 
-/// How often a call of an audit is made before the audit is given up.
+/// How often a call of an audit is made before its group is left out.
 const RETRY: Retry = Retry { attempts: 8, first_wait: Duration::from_millis(100) };
 
 /// An audit to make: everything it needs, so that it can run beside the driver.

@@ -29,7 +29,7 @@ impl Driver {
                     rl::GroupKind::Rubric => self.data.anchors[prompt].prompt.clone(),
                 };
                 let request =
-                    work::rollout_request(&self.run, &lease, &prompt, self.crew.sources());
+                    work::rollout_request(&self.run, &lease, (group, &prompt), self.crew.sources());
                 course
                     .payloads
                     .insert(group, Payload { prompt: Some(prompt), ..Payload::default() });
@@ -39,6 +39,7 @@ impl Driver {
                 let payload = course.payloads.entry(group).or_default();
                 let prompt_text = payload.prompt.as_ref().map_or("", |prompt| &prompt.text);
                 let asked = work::Asked {
+                    id: group,
                     group: pb::GroupText {
                         prompt: prompt_text.to_owned(),
                         completions: payload.texts(),

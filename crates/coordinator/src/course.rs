@@ -46,7 +46,7 @@ impl Course {
         }
     }
 
-    /// A policy group was scored: the rubric is remembered for its prompt, and some are journaled.
+    /// A policy group was scored: of each step some rubrics are journaled.
     pub fn evaluated(
         &mut self,
         group: GroupId,
@@ -69,7 +69,7 @@ impl Course {
                 step: self.ledger.record().step.0,
                 round: self.ledger.snapshot().phase.map_or(0, |phase| phase.round.0),
                 generator_version: answer.lease.weights.version.0,
-                prompt: prompt.clone(),
+                prompt,
                 rubric,
                 completions: payload.texts(),
                 scores: scored.scores.clone(),

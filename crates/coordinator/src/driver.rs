@@ -199,7 +199,7 @@ impl Driver {
             calls: FuturesUnordered::new(),
             audits: FuturesUnordered::new(),
             files,
-            meter: Meter::start(),
+            meter: Meter::start(self.run.generator.anchor_weight),
             trained: BTreeMap::new(),
             rubrics_said: 0,
             finish: None,

@@ -90,8 +90,7 @@ pub struct StepLine {
     pub round: u32,
     /// `"evaluator"` or `"policy"`.
     pub phase: String,
-    /// When it was done, in seconds since 1970; 0 in files of before it was written down.
-    #[serde(default)]
+    /// When it was done, in seconds since 1970.
     pub wall_time: f64,
     /// Metrics by name; the same as in TensorBoard.
     pub metrics: BTreeMap<String, f64>,
@@ -127,7 +126,7 @@ pub struct Journal {
 
 impl Journal {
     /// Opens the file and drops what a crash cut off (a last line without its end), as well as
-    /// lines of steps at or after `from_step`: they will be made again.
+    /// the lines that `keep` does not want: those of steps that will be made again.
     ///
     /// # Errors
     /// If the file cannot be read or written; the error names it.

@@ -17,6 +17,8 @@ use crate::work::{Answer, Reply};
 /// Collects over one step.
 #[derive(Debug)]
 pub struct Meter {
+    /// The weight of the anchor reward: with none it gives no signal.
+    anchor_weight: f64,
     begun: Instant,
     means: BTreeMap<&'static str, Mean>,
     /// Intervals in which some worker was at a call of this kind.
@@ -36,8 +38,9 @@ struct Mean {
 
 impl Meter {
     /// A step begins.
-    pub fn start() -> Self {
+    pub fn start(anchor_weight: f64) -> Self {
         Self {
+            anchor_weight,
             begun: Instant::now(),
             means: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -100,7 +103,7 @@ impl Meter {
             self.add("rubric/gap", gap);
         }
         let Some(judged) = &scored.judged else { return };
-        self.add("rubric/fallback_fraction", f64::from(scored.origin == "static"));
+        self.add("rubric/fallback_fraction", f64::from(scored.origin == "fallback"));
         let Ok(rubric) = serde_json::from_str::<Rubric>(&judged.rubric) else {
             return;
         };
@@ -133,6 +136,7 @@ impl Meter {
         if !unscorable {
             let (_, disc) = mean_std(&reply.r_disc);
             let (_, anchor) = mean_std(&reply.r_anchor);
+            let anchor = if self.anchor_weight > 0.0 { anchor } else { 0.0 };
             let flat = disc.max(anchor) <= rl::advantage::NO_SIGNAL_STD;
             self.add("group/zero_variance_fraction", f64::from(flat));
         }
@@ -156,7 +160,7 @@ impl Meter {
 
     /// The step is over: its metrics, and a meter for the next.
     pub fn finish(&mut self) -> BTreeMap<String, f64> {
-        let step = std::mem::replace(self, Self::start());
+        let step = std::mem::replace(self, Self::start(self.anchor_weight));
         let wall = step.begun.elapsed().saturating_sub(step.audit).as_secs_f64();
         let mut metrics: BTreeMap<String, f64> = step
             .means
@@ -217,12 +221,26 @@ mod tests {
         let judged = Some(proto::convert::judged_rubric(rubric, &verdicts));
         let scores = scores.to_vec();
         let scored = proto::pb::Scored { judged, scores, ..proto::pb::Scored::default() };
-        let mut meter = Meter::start();
+        let mut meter = Meter::start(1.0);
         meter.evaluated(&proto::pb::EvaluateGroupResponse {
             outcome: Some(Outcome::Scored(scored)),
             ..proto::pb::EvaluateGroupResponse::default()
         });
         meter.finish()
+    }
+
+    #[test]
+    fn a_reward_without_weight_is_no_signal() {
+        for (anchor_weight, flat) in [(1.0, 0.0), (0.0, 1.0)] {
+            let mut meter = Meter::start(anchor_weight);
+            meter.proposed(&proto::pb::ProposeRubricsResponse {
+                rollouts: vec![proto::pb::Rollout::default(); 2],
+                r_disc: vec![0.2, 0.2],
+                r_anchor: vec![-3.0, -2.0],
+                ..proto::pb::ProposeRubricsResponse::default()
+            });
+            assert_eq!(meter.finish()["group/zero_variance_fraction"], flat);
+        }
     }
 
     #[test]

@@ -222,14 +222,15 @@ pub fn read(answer: &Answer) -> Reading {
                 lease: id,
                 outcome: match &reply.outcome {
                     Some(Outcome::Scored(scored)) => Ok(Rewards::Scores(scored.scores.clone())),
-                    Some(Outcome::Unscorable(_)) => Ok(Rewards::Unscorable),
+                    Some(Outcome::Unscorable(why)) => Ok(Rewards::Unscorable(why.clone())),
                     None => Err(failure("no outcome")),
                 },
             },
             None,
         ),
         Ok(Reply::Proposed(reply)) if reply.rollouts.len() < 2 => {
-            (Event::EvaluationFinished { lease: id, outcome: Ok(Rewards::Unscorable) }, None)
+            let why = "fewer than two rubrics could be scored".to_owned();
+            (Event::EvaluationFinished { lease: id, outcome: Ok(Rewards::Unscorable(why)) }, None)
         }
         Ok(Reply::Proposed(reply)) => match sampled(&reply.prompt_tokens, &reply.rollouts) {
             Ok(rubrics) => {
@@ -298,10 +299,10 @@ pub fn wanted(weights: WeightRef, sources: Vec<String>) -> pb::WeightsWanted {
 pub fn rollout_request(
     run: &Config,
     lease: &Lease,
-    prompt: &Prompt,
+    (group, prompt): (GroupId, &Prompt),
     sources: Vec<String>,
 ) -> Request {
-    let group = lease.work.group().map_or(0, |group| group.0);
+    let group = group.0;
     Request::Rollout(pb::GenerateGroupRequest {
         lease: Some(self::lease(lease)),
         group_id: group,
@@ -315,6 +316,8 @@ pub fn rollout_request(
 
 /// What an evaluator is asked about.
 pub struct Asked<'a> {
+    /// The group's id: what is drawn for it depends on it.
+    pub id: GroupId,
     /// The prompt and its completions.
     pub group: pb::GroupText,
     /// The prompt's ranked answers; asks for rubrics instead of scores.
@@ -330,7 +333,7 @@ pub fn evaluate_request(
     asked: Asked<'_>,
     sources: Vec<String>,
 ) -> Request {
-    let group_id = lease.work.group().map_or(0, |group| group.0);
+    let group_id = asked.id.0;
     let seed = Seed::new(run.run.seed, Stream::GeneratorTokens).child(group_id).to_u64();
     let generator = Some(wanted(lease.weights, sources));
     let conditioning = self::conditioning(asked.conditioning);

@@ -10,10 +10,10 @@ use lm::tokenizer::{Tokenizer, TokenizerError};
 use proto::pb;
 use rl::{Rubric, Seed, TokenSet};
 use rubric::fallback::{self, Decision, Source};
+use rubric::fallback_rubric::{self, LoadError};
 use rubric::grammar::{Bank, Grammar, GrammarError, State};
 use rubric::parse::{Limits, ParseError, parse_tagged};
 use rubric::reward::Guards;
-use rubric::static_rubric::{self, LoadError};
 use runtime::config::{self, Decoding, GeneratorInput};
 
 /// Writes rubrics with a sampler of the generator.
@@ -75,7 +75,7 @@ pub enum WriterError {
         /// Why.
         source: TokenizerError,
     },
-    /// The static rubric cannot be used.
+    /// The fallback rubric cannot be used.
     #[error("generator.fallback_rubric")]
     Fallback(#[from] LoadError),
 }
@@ -125,7 +125,7 @@ impl Writer {
         };
         let fallback = &generator.fallback_rubric;
         let has_fallback = !fallback.as_os_str().is_empty();
-        let fallback = has_fallback.then(|| static_rubric::load(fallback, limits)).transpose()?;
+        let fallback = has_fallback.then(|| fallback_rubric::load(fallback, limits)).transpose()?;
         Ok(Self {
             fallback,
             tokenizer: tokenizer.clone(),

@@ -59,7 +59,7 @@ pub enum Action {
         /// G_0 .. G_t, each of which scores the samples (the staleness matrix).
         generators: Vec<WeightRef>,
     },
-    /// Throw away what is held of these groups and give up calls that still run for them.
+    /// Throw away what is held of these groups; answers still to come are late.
     Forget {
         /// The groups, all closed.
         groups: Vec<GroupId>,

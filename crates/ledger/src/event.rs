@@ -69,15 +69,15 @@ pub struct Failure {
 pub enum Rewards {
     /// Of a policy group: one score per completion, in [0, 1].
     Scores(Vec<f64>),
-    /// Of a rubric group: two rewards per rubric (method section 2).
+    /// Of a rubric group: two rewards per rubric.
     Rubric {
         /// Discriminability, in [0, 0.25].
         r_disc: Vec<f64>,
         /// Agreement with the ranked anchors, 0 at best.
         r_anchor: Vec<f64>,
     },
-    /// Too many verdicts are missing; the evaluator has tried what it could.
-    Unscorable,
+    /// It cannot be scored, and why; the evaluator has tried what it could.
+    Unscorable(String),
 }
 
 /// A step that was trained and published.

@@ -238,8 +238,8 @@ impl Ledger {
         let finite = |rewards: &[f64]| rewards.iter().all(|r| r.is_finite());
         // The trained actor wrote the completions of a policy group, the rubrics of a rubric group.
         let (worth, sampled_by) = match (group.open.kind, rewards, &group.stage) {
-            (_, Rewards::Unscorable, _) => {
-                self.drop_group(id, DropReason::Unscorable, "too many verdicts are missing");
+            (_, Rewards::Unscorable(why), _) => {
+                self.drop_group(id, DropReason::Unscorable, &why);
                 return Ok(());
             }
             (GroupKind::Policy, Rewards::Scores(scores), Stage::Evaluating(sampled_by)) => {

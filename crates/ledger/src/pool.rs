@@ -132,7 +132,7 @@ pub struct Lease {
     pub deadline: Millis,
 }
 
-/// A lease's number, unique in one life of the coordinator; over lives the term tells them apart.
+/// A lease's number, unique in one life of the coordinator; calls do not outlive it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(pub u64);
 

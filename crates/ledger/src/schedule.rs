@@ -1,4 +1,4 @@
-//! The order of phases: which actor is trained when, on whose samples (method section 4).
+//! The order of phases: which actor is trained when, on whose samples.
 
 use rl::{Phase, Round, Schedule};
 

@@ -113,7 +113,9 @@ impl Ledger {
         let ahead = self.settings.max_staleness;
         let remaining = phase.steps - self.record.step_in_phase;
         let steps = (ahead as u64 + 1).min(remaining) as usize;
-        let draws = (self.settings.max_draws_per_step + ahead) * phase.groups_per_step;
+        // The first step of a phase draws for those after it, too; later ones are that far ahead.
+        let head_start = if self.record.step_in_phase == 0 { ahead } else { 0 };
+        let draws = (self.settings.max_draws_per_step + head_start) * phase.groups_per_step;
         self.groups.len() < steps * phase.groups_per_step && self.record.drawn_for_step < draws
     }
 

@@ -26,7 +26,7 @@ pub fn advantages(rewards: &[f64], normalization: Normalization) -> Option<Vec<f
 }
 
 /// `A = norm(R_disc) + lambda norm(R_anchor)`: the two rewards live on different scales (0.25 wide
-/// against about 2), so they are combined as advantages (method section 2). A reward that is equal
+/// against about 2), so they are combined as advantages. A reward that is equal
 /// over the group contributes 0; nothing where both are.
 #[must_use]
 pub fn rubric_advantages(

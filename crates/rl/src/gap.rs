@@ -1,4 +1,4 @@
-//! How far apart scores are, and whether in the right direction (method section 1): exact ties,
+//! How far apart scores are, and whether in the right direction: exact ties,
 //! gaps and wrong signs are reported together, never the raw gap alone.
 
 /// Scores closer than this are tied.

@@ -39,7 +39,7 @@ impl GroupKind {
     }
 }
 
-/// One half of a round: one actor is trained, the other fixed (method section 4).
+/// One half of a round: one actor is trained, the other fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -96,7 +96,7 @@ pub enum DropReason {
     Stale,
     /// All rewards are equal: no gradient.
     NoSignal,
-    /// Too many verdicts are missing.
+    /// Too many verdicts are missing, or there is no rubric.
     Unscorable,
     /// Every attempt failed.
     Exhausted,

@@ -33,7 +33,7 @@ pub use prompt::{Anchor, Prompt};
 pub use rollout::{Finish, Rollout, TokenSet};
 pub use rubric::{Polarity, Rubric, RubricItem};
 pub use schedule::Schedule;
-pub use score::{Evaluation, Unscorable};
+pub use score::Unscorable;
 pub use seed::{Seed, Stream};
 pub use train::{Aggregation, RateShape, TrainGroup};
 pub use verdict::{Abstention, Verdict};

@@ -11,7 +11,7 @@ pub struct Prompt {
     pub text: String,
 }
 
-/// A prompt with reference answers ranked from best to worst (y'_1 > .. > y'_n, method section 2).
+/// A prompt with reference answers ranked from best to worst (y'_1 > .. > y'_n).
 ///
 /// The generator never sees the answers; they are judged by its rubrics only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! The rubric generator's two rewards (method section 2).
+//! The rubric generator's two rewards (DynamicRubric, arXiv 2607.20083).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! How the two actors take turns (method section 4).
+//! How the two actors take turns.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,24 +1,12 @@
-//! From verdicts to scores: `E(x, y given C) = sum_m w_m v_m(y) / sum_m w_m` (method section 1).
+//! From verdicts to scores: `E(x, y given C) = sum_m w_m v_m(y) / sum_m w_m`
+//! (DynamicRubric, arXiv 2607.20083).
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Polarity, Rubric, Verdict, WeightRef};
+use crate::{Polarity, Rubric, Verdict};
 
 /// The share of a rubric's weight that may be missing before a group cannot be scored.
 pub const MAX_MISSING_WEIGHT: f64 = 0.5;
-
-/// A group judged by one rubric.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Evaluation {
-    /// The rubric.
-    pub rubric: Rubric,
-    /// Items x completions.
-    pub verdicts: Vec<Vec<Verdict>>,
-    /// One score per completion, in [0, 1].
-    pub scores: Vec<f64>,
-    /// The weights of the generator that wrote the rubric.
-    pub generator: WeightRef,
-}
 
 /// Too much of the rubric's weight has no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, thiserror::Error)]

@@ -32,21 +32,6 @@ impl fmt::Display for Actor {
     }
 }
 
-impl FromStr for Actor {
-    type Err = ParseError;
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        match text {
-            "policy" => Ok(Self::Policy),
-            "generator" => Ok(Self::Generator),
-            _ => Err(ParseError {
-                what: "actor",
-                expected: "policy or generator",
-                found: text.into(),
-            }),
-        }
-    }
-}
-
 /// The number of optimiser steps behind an actor's weights; written "v42".
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,

@@ -1,4 +1,4 @@
-//! The minimum-content gate: what is too little of an answer to earn credit (method section 8).
+//! The minimum-content gate: what is too little of an answer to earn credit.
 //!
 //! Without it a completion that says nothing earns every negative item, and one stock phrase earns
 //! the positive item that asks for it besides.

@@ -8,19 +8,8 @@
 //! weight and which sign. The digest holds nothing about gold or anchors.
 
 use rl::Check;
-use serde::{Deserialize, Serialize};
 
 use crate::met;
-
-/// The generator's view of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Input {
-    /// Counts over a bank of checks, see [`digest`].
-    Digest,
-    /// The texts of the completions.
-    Raw,
-}
 
 /// How many of the completions meet each check of a bank, in the bank's order. A check that all or
 /// none of them meet says nothing that tells them apart, and is left out.

@@ -1,9 +1,8 @@
 //! Which rubric serves a policy group when the generator's is invalid: the generator writes once
-//! more, then the static rubric serves, and without one the group cannot be scored.
+//! more, then the fallback rubric serves, and without one the group cannot be scored.
 //!
-//! Method section 6 has the last valid rubric of the prompt before the static one. That depends on
-//! what was judged before, by whom and since which restart, so the weights a run ends with would,
-//! too.
+//! The last valid rubric of the prompt would fit better, but it depends on what was judged before, by
+//! whom and since which restart, and so would the weights that a run ends with.
 
 use rl::Rubric;
 use serde::{Deserialize, Serialize};
@@ -29,20 +28,19 @@ pub enum Source {
     Written,
     /// The second attempt.
     Rewritten,
-    /// The static rubric.
-    Static,
+    /// The fallback rubric.
+    Fallback,
 }
 
-/// Decides by what the generator has written so far; `fixed` is the static rubric, if there is one.
+/// Decides by what the generator has written so far; `fallback` is the fallback rubric, if there is one.
 #[must_use]
-pub fn decide(attempts: &[Result<Rubric, ParseError>], fixed: Option<&Rubric>) -> Decision {
+pub fn decide(attempts: &[Result<Rubric, ParseError>], fallback: Option<&Rubric>) -> Decision {
     match attempts {
         [Ok(rubric), ..] => Decision::Use(rubric.clone(), Source::Written),
         [_, Ok(rubric), ..] => Decision::Use(rubric.clone(), Source::Rewritten),
         [] | [_] => Decision::Resample,
-        _ => {
-            fixed.map_or(Decision::NoRubric, |rubric| Decision::Use(rubric.clone(), Source::Static))
-        }
+        _ => fallback
+            .map_or(Decision::NoRubric, |rubric| Decision::Use(rubric.clone(), Source::Fallback)),
     }
 }
 
@@ -64,7 +62,7 @@ mod tests {
             assert_eq!(decide(&attempts, None), expected, "{attempts:?}");
             let with = decide(&attempts, Some(&Rubric::default()));
             let is_last = expected == Decision::NoRubric;
-            assert_eq!(with, if is_last { used(Source::Static) } else { expected });
+            assert_eq!(with, if is_last { used(Source::Fallback) } else { expected });
         }
     }
 }

@@ -5,7 +5,7 @@
 //! the program verifier runs a [`check`] on the [`text`], behind a gate on its [`content`]. The
 //! verdicts become the generator's two rewards with their guards ([`reward`]); scores and the bare
 //! formulas are in `rl`. When no valid rubric was written, [`fallback`] decides what serves
-//! instead, a [`static_rubric`] last. [`digest`] is what the generator reads of a group, and
+//! instead, a [`fallback_rubric`] last. [`digest`] is what the generator reads of a group, and
 //! [`score`] answers one request for the arithmetic by itself.
 //!
 //! Invariants: text of any kind gives a typed error or a valid value, never a panic; a valid
@@ -17,11 +17,11 @@ pub mod check;
 pub mod content;
 pub mod digest;
 pub mod fallback;
+pub mod fallback_rubric;
 pub mod grammar;
 pub mod parse;
 pub mod reward;
 pub mod score;
-pub mod static_rubric;
 pub mod text;
 pub mod verifier;
 

@@ -1,4 +1,4 @@
-//! Rubric text in and out: JSON (method section 6) and the tagged form that small models write.
+//! Rubric text in and out: JSON and the tagged form that small models write.
 //!
 //! `<+3> greets Mia<-2> filler` is a rubric of two items: a tag holds sign and weight, the phrase
 //! up to the next tag is the criterion. A reader gets a valid rubric or the first thing wrong with

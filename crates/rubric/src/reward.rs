@@ -1,4 +1,4 @@
-//! The rubric generator's rewards with their guards (method section 2).
+//! The rubric generator's rewards with their guards.
 //!
 //! `R_disc` is a weighted mean over items: few items win, duplicates are free, and pure noise
 //! scores .25. Each guard takes back one of these; with all of them off the rewards are those of

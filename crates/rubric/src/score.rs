@@ -116,7 +116,8 @@ impl ScoreRequest {
     }
 }
 
-/// Judges what is not judged yet and does the sums of method sections 1 and 2, without guards.
+/// Judges what is not judged yet and does the sums of [`rl::score`] and [`rl::reward`], without
+/// guards.
 ///
 /// # Errors
 /// [`ScoreError`] where the parts of the request do not fit each other.

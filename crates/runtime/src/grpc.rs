@@ -1,5 +1,5 @@
 //! gRPC plumbing: listeners with clear errors, servers that explain themselves, calls that always
-//! have a deadline, and the one place where calls are repeated.
+//! have a deadline, and repeating a call.
 
 use std::io;
 use std::net::SocketAddr;

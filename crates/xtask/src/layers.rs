@@ -23,9 +23,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("runtime", &["rl", "proto", "weights"]),
     // The hidden truth: see `PRIVATE`.
     ("gold", &["rl", "rubric", "world"]),
-    // Between layers: a model kept at the weights that a request names.
+    // Layer 3: a model kept at the weights that a request names.
     ("engine", &["rl", "proto", "lm", "weights", "runtime"]),
-    // Layer 3: the services. None of them names another.
+    // Layer 4: the services. None of them names another.
     ("coordinator", &["rl", "proto", "ledger", "store", "weights", "data", "runtime"]),
     ("rollout", &["rl", "proto", "lm", "weights", "runtime", "engine"]),
     (
@@ -33,7 +33,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["rl", "proto", "lm", "weights", "rubric", "data", "world", "runtime", "engine"],
     ),
     ("learner", &["rl", "proto", "lm", "weights", "runtime"]),
-    // Layer 4: the binary, and the whole system under test.
+    // Layer 5: the binary, and the whole system under test.
     ("cli", ALL),
     ("local-cluster", SERVICES),
     ("xtask", &[]),

@@ -21,7 +21,7 @@ pub struct Round {
     pub within: Vec<Supervision>,
     /// The policy at the end of the policy phase, judged by the evaluator that has trained it.
     pub end: Option<Supervision>,
-    /// The mean score in training.
+    /// The mean score in training; this and what follows are means over the round's steps.
     pub reward: Option<f64>,
     /// The share of pairs of a policy group with equal scores, in training.
     pub tie_fraction: Option<f64>,

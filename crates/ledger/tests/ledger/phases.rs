@@ -104,7 +104,7 @@ fn a_dropped_group_is_replaced_until_the_draws_are_used_up() {
     // Where nothing is left the step is skipped, and the phase ends with the weights it had.
     let last = (4..8).map(|group| {
         t.rolled(group, 1);
-        t.evaluated(group, Rewards::Unscorable)
+        t.evaluated(group, Rewards::Unscorable("no rubric".into()))
     });
     let last = last.last().expect("four draws");
     assert!(short(&last)[1].starts_with("audit at step 2, the end"), "{last:?}");

@@ -65,6 +65,12 @@ fn check_whole(sim: &Sim) {
     {
         let drawn = sim.drawn.iter().filter(|group| group.kind == kind);
         let prompts: Vec<usize> = drawn.map(|group| group.prompt).collect();
+        let plan = sim.ledger.plan().iter().filter(|plan| plan.phase.kind() == kind);
+        let most = plan.map(|plan| {
+            let draws = plan.steps as usize * sim.settings.max_draws_per_step;
+            (draws + sim.settings.max_staleness) * plan.groups_per_step
+        });
+        assert!(prompts.len() <= most.sum(), "{kind:?}: {} draws", prompts.len());
         for epoch in prompts.chunks(len) {
             let distinct: HashSet<_> = epoch.iter().collect();
             assert_eq!(distinct.len(), epoch.len(), "{kind:?} {prompts:?}");

@@ -107,7 +107,7 @@ fn rewards(kind: GroupKind, hash: Seed) -> Rewards {
     let draw =
         |offset: u64| (0..GROUP_SIZE as u64).map(move |i| hash.uniform(offset + i)).collect();
     match (hash.below(100, 10), kind) {
-        (0, _) => Rewards::Unscorable,
+        (0, _) => Rewards::Unscorable("too many verdicts are missing".into()),
         (1 | 2, GroupKind::Policy) => Rewards::Scores(vec![0.5; GROUP_SIZE]),
         (1 | 2, GroupKind::Rubric) => {
             Rewards::Rubric { r_disc: vec![0.0; GROUP_SIZE], r_anchor: vec![-1.0; GROUP_SIZE] }

@@ -71,7 +71,8 @@ pub struct Generator {
     pub noise_discount: bool,
     /// Guard: the generator reads one half of the group and R_disc counts the other.
     pub holdout_half: bool,
-    /// Guard: items that prefer worse anchors add nothing to R_disc.
+    /// Guard: items that prefer worse anchors add nothing to R_disc. It takes four ranked answers or
+    /// more for an item to contradict them by more than one flipped verdict could.
     pub anchor_sign_veto: bool,
     /// A rubric as JSON that serves a policy group where what the generator wrote twice cannot be
     /// read; without one such a group is left out.

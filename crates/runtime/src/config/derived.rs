@@ -43,8 +43,10 @@ impl Config {
         } else {
             0
         };
-        let work = |steps: u64, groups: u32, rollouts: u32, tokens: u32| {
-            let groups = u64::from(groups);
+        let work = |phases: u32, steps: u32, groups: u32, rollouts: u32, tokens: u32| {
+            let (phases, groups) = (u64::from(phases), u64::from(groups));
+            let steps = phases * u64::from(steps);
+            let head_starts = phases * u64::from(self.batch.max_staleness);
             let rollouts_per_step = groups * u64::from(rollouts);
             Work {
                 steps,
@@ -52,17 +54,19 @@ impl Config {
                 rollouts_per_step,
                 tokens_per_step: rollouts_per_step * u64::from(tokens),
                 fewest_draws: steps * groups,
-                most_draws: steps * groups * u64::from(self.batch.max_draws),
+                most_draws: (steps * u64::from(self.batch.max_draws) + head_starts) * groups,
             }
         };
         let policy = work(
-            u64::from(self.schedule.rounds) * u64::from(self.schedule.policy_steps),
+            self.schedule.rounds,
+            self.schedule.policy_steps,
             self.policy.groups_per_step,
             self.batch.group_size,
             self.policy.max_tokens,
         );
         let generator = work(
-            u64::from(phases) * u64::from(self.schedule.generator_steps),
+            phases,
+            self.schedule.generator_steps,
             self.generator.groups_per_step,
             self.generator.rubrics_per_group,
             self.generator.max_tokens,

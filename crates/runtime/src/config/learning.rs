@@ -31,7 +31,8 @@ pub struct Optimizer {
     pub weight_decay: f64,
     /// Steps of linear warm-up from 0, counted for each actor.
     pub warmup_steps: u32,
-    /// What the learning rate does after the warm-up; its end is 0, at the last step of the run.
+    /// What the learning rate does after the warm-up; its end is 0, at the last step of the run if
+    /// none was skipped: a skipped step does not count.
     pub schedule: RateShape,
     /// Gradients are scaled down to this norm over all parameters.
     pub max_grad_norm: f64,

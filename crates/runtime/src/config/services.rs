@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct Services {
     /// Where the coordinator listens.
     pub coordinator: SocketAddr,
-    /// Where a rollout worker listens; several workers in one place need port 0.
+    /// Where a rollout worker listens, and where the coordinator calls it back; several workers in
+    /// one place need port 0.
     pub rollout: SocketAddr,
     /// Where the evaluator listens.
     pub evaluator: SocketAddr,

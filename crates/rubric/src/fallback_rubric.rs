@@ -1,4 +1,4 @@
-//! The static rubric, written once by a person and never changed: the last thing to judge by.
+//! The fallback rubric, written once by a person and never changed: the last thing to judge by.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use crate::parse::{Limits, ParseError, parse_json};
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// It cannot be read.
-    #[error("read static rubric {path}: {source}")]
+    #[error("read fallback rubric {path}: {source}")]
     Read {
         /// The file.
         path: PathBuf,
@@ -20,7 +20,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// It holds no valid rubric.
-    #[error("static rubric {path}: {source}")]
+    #[error("fallback rubric {path}: {source}")]
     Parse {
         /// The file.
         path: PathBuf,
@@ -29,7 +29,7 @@ pub enum LoadError {
     },
     /// An item that no program can judge.
     #[error(
-        "static rubric {path}: item {item} has no \"check\", expected a program check for each"
+        "fallback rubric {path}: item {item} has no \"check\", expected a program check for each"
     )]
     NoCheck {
         /// The file.
@@ -62,15 +62,15 @@ mod tests {
     fn a_file_loads_or_the_error_names_it() {
         let dir = tempfile::tempdir().expect("a folder");
         let limits = Limits { min_items: 1, max_items: 4 };
-        let path = dir.path().join("static.json");
+        let path = dir.path().join("fallback.json");
         let missing = load(&path, limits).expect_err("missing").to_string();
-        assert!(missing.contains("static.json"), "{missing}");
+        assert!(missing.contains("fallback.json"), "{missing}");
         fs::write(&path, r#"{"rubrics":[{"criterion":"a","weight":9}]}"#).expect("written");
         let bad = load(&path, limits).expect_err("bad weight").to_string();
-        assert!(bad.contains("static.json: item 1: weight 9"), "{bad}");
+        assert!(bad.contains("fallback.json: item 1: weight 9"), "{bad}");
         fs::write(&path, r#"{"rubrics":[{"criterion":"a","weight":2}]}"#).expect("written");
         let unjudged = load(&path, limits).expect_err("no check").to_string();
-        assert!(unjudged.contains("static.json: item 1 has no \"check\""), "{unjudged}");
+        assert!(unjudged.contains("fallback.json: item 1 has no \"check\""), "{unjudged}");
         let item = r#"{"criterion":"a","weight":2,"check":{"kind":"contains","text":"a"}}"#;
         fs::write(&path, format!(r#"{{"rubrics":[{item}]}}"#)).expect("written");
         assert_eq!(load(&path, limits).expect("valid").items[0].weight, 2);
