@@ -61,7 +61,7 @@ impl Driver {
                     &lease,
                     groups,
                     &course.payloads,
-                    work::Kept { temperature: temperature as f32, keep },
+                    work::StepNeeds { temperature: temperature as f32, keep },
                 );
                 self.call(course, lease, request);
             }

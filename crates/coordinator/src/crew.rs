@@ -170,7 +170,7 @@ impl Crew {
 ///
 /// # Errors
 /// Why it is not let in.
-pub fn admit(
+pub fn admit_to_run(
     crew: &mut Crew,
     record: Option<&Record>,
     run: &Config,

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use crate::Config;
 use crate::audit::Roster;
 use crate::course::Course;
-use crate::crew::{Crew, admit, initial_weights};
+use crate::crew::{Crew, admit_to_run, initial_weights};
 use crate::door::Knock;
 use crate::files::{self, Files};
 use crate::keeper::{Keeper, Kept};
@@ -219,7 +219,7 @@ impl Driver {
                 None
             }
             Knock::Register(request, reply) => {
-                let admitted = admit(&mut self.crew, record, &self.run, &request);
+                let admitted = admit_to_run(&mut self.crew, record, &self.run, &request);
                 let (event, answer) = match admitted {
                     Ok((session, response)) => {
                         tracing::info!(worker_id = %session.worker, role = %session.role, "worker joined");

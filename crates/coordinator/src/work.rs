@@ -363,7 +363,7 @@ pub fn evaluate_request(
 }
 
 /// What a step needs besides its groups.
-pub struct Kept {
+pub struct StepNeeds {
     /// The temperature its rollouts were sampled at.
     pub temperature: f32,
     /// Versions that must stay available.
@@ -378,7 +378,7 @@ pub fn train_request(
     lease: &Lease,
     groups: Vec<(GroupId, Vec<f32>)>,
     payloads: &Payloads,
-    kept: Kept,
+    needs: StepNeeds,
 ) -> Request {
     let ledger::Work::Train(step) = lease.work else {
         unreachable!("a learner is given steps only");
@@ -388,7 +388,7 @@ pub fn train_request(
         step: step.0,
         base: Some(lease.weights.into()),
         group_ids: groups.iter().map(|(group, _)| group.0).collect(),
-        keep: kept.keep.into_iter().map(Into::into).collect(),
+        keep: needs.keep.into_iter().map(Into::into).collect(),
     };
     let group = |(id, advantages): (GroupId, Vec<f32>)| {
         let payload = payloads.get(&id).expect("a group in training is open");
@@ -402,7 +402,7 @@ pub fn train_request(
             prompt: sampled.prompt,
             rollouts: sampled.rollouts,
             advantages,
-            temperature: kept.temperature,
+            temperature: needs.temperature,
         }
     };
     Request::Train(header, groups.into_iter().map(group).collect())

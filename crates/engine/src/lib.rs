@@ -7,14 +7,14 @@
 //! Invariant: what an engine samples depends on the request alone, never on what else it runs.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lm::compute::Compute;
 use lm::folder::{FolderError, Lm};
 use lm::sampler::{SampleError, Sampled, Sampler};
-use lm::template::TemplateError;
+use lm::template::{self, TemplateError};
 use lm::tensors::{NamedTensor, TensorError};
 use lm::tokenizer::Tokenizer;
 use proto::convert::Malformed;
@@ -39,6 +39,7 @@ const PRUNE_EVERY: usize = 16;
 #[derive(Debug)]
 pub struct Engine {
     base: Arc<Lm>,
+    eos: u32,
     store: WeightStore,
     deadline: Duration,
     resident: tokio::sync::Mutex<Resident>,
@@ -132,6 +133,14 @@ pub enum OpenError {
     /// The model folder is missing or broken.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// The tokenizer is not one of this program's templates.
+    #[error("{}: the tokenizer has no special token {name}", .model.display())]
+    NoSpecial {
+        /// The model's folder.
+        model: PathBuf,
+        /// The token.
+        name: &'static str,
+    },
     /// The system refuses a thread.
     #[error("start compute thread {number} of {threads}: {reason}")]
     Thread {
@@ -207,6 +216,8 @@ impl Engine {
     /// If the model folder is missing or broken, or there are not as many threads.
     pub fn open(config: Config<'_>) -> Result<Self, OpenError> {
         let base = Lm::load(config.model)?;
+        let no_eos = || OpenError::NoSpecial { model: config.model.into(), name: template::EOS };
+        let eos = base.tokenizer.id(template::EOS).ok_or_else(no_eos)?;
         let threads = config.threads.max(1);
         let start = |number| {
             Compute::new(1).map_err(|error| OpenError::Thread {
@@ -218,6 +229,7 @@ impl Engine {
         let idle = (1..=threads).map(start).collect::<Result<_, _>>()?;
         let engine = Self {
             base: Arc::new(base),
+            eos,
             store: config.cache,
             deadline: config.deadline,
             resident: tokio::sync::Mutex::default(),
@@ -231,6 +243,12 @@ impl Engine {
     #[must_use]
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.base.tokenizer
+    }
+
+    /// The token that ends a text.
+    #[must_use]
+    pub fn eos(&self) -> u32 {
+        self.eos
     }
 
     /// The number of token ids the model knows.
@@ -291,8 +309,8 @@ impl Engine {
 
     /// A sampled completion as a rollout.
     #[must_use]
-    pub fn rollout(&self, sampled: Sampled, version: WeightVersion, eos: u32) -> Rollout {
-        let text: Vec<u32> = sampled.tokens.iter().copied().filter(|&t| t != eos).collect();
+    pub fn rollout(&self, sampled: Sampled, version: WeightVersion) -> Rollout {
+        let text: Vec<u32> = sampled.tokens.iter().copied().filter(|&t| t != self.eos).collect();
         Rollout {
             text: self.tokenizer().decode_with_specials(&text),
             tokens: sampled.tokens,

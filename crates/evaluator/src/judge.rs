@@ -28,7 +28,7 @@ pub struct Rewards {
     /// `(R_disc, R_anchor)` of each rubric; nothing for one that could not be scored.
     pub rewards: Vec<Option<(f64, f64)>>,
     /// Rubrics that could not be read.
-    pub invalid: u32,
+    pub parse_failures: u32,
     /// The share of verdicts that are missing.
     pub abstained_fraction: f64,
     /// The number of items of each readable rubric.
@@ -103,7 +103,7 @@ impl Judge {
                 .push(reward.map_or_else(reward::Outcome::Unscorable, reward::Outcome::Rewarded));
         }
         let rewards = group_rewards(&outcomes, &group.0.ranks, self.loss);
-        found.invalid = rewards.invalid;
+        found.parse_failures = rewards.invalid;
         found.rewards = rewards.rewards;
         found.abstained_fraction = abstained.iter().sum::<f64>() / abstained.len().max(1) as f64;
         found
@@ -129,7 +129,7 @@ mod tests {
             check: Some(Check::Contains { text: "red".into() }),
         };
         let rubric = Some((Rubric { items: vec![item] }, Source::Written));
-        let written = Written { rubric, attempts: 1, invalid: 0 };
+        let written = Written { rubric, attempts: 1, parse_failures: 0 };
         let completions = vec!["The red kite is over there.".to_owned(); 32];
         let group = pb::GroupText { prompt: "Write.".into(), completions };
         let scores = |clean| {

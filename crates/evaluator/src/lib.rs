@@ -190,15 +190,15 @@ impl Service {
             let written = writer.write_one(&sampler, &asked, seed)?;
             let model = begin.elapsed();
             let outcome = judge.score(&written, &group, seed, clean);
-            Ok::<_, EngineError>((outcome, written.attempts, written.invalid, model))
+            Ok::<_, EngineError>((outcome, written.attempts, written.parse_failures, model))
         };
         let (result, took) = engine.compute(job).await?;
-        let (outcome, attempts, invalid, model) = result?;
+        let (outcome, rubrics_written, parse_failures, model) = result?;
         Ok(pb::EvaluateGroupResponse {
             lease: request.lease,
             outcome: Some(outcome),
-            parse_failures: invalid,
-            rubrics_written: attempts,
+            parse_failures,
+            rubrics_written,
             timing: timing(start, fetch, model, took - model),
         })
     }
@@ -228,7 +228,6 @@ impl Service {
         let wanted = request.generator.ok_or_else(|| Malformed::absent("generator"))?;
         let (weights, sampler, fetch) = engine.sampler(wanted).await?;
         let (writer, judge) = (Arc::clone(writer), Arc::clone(judge));
-        let eos = writer.eos();
         let (seed, count) = (Seed::from_u64(request.seed), request.rubrics as usize);
         let job = move || {
             let begin = Instant::now();
@@ -239,7 +238,7 @@ impl Service {
         };
         let (result, took) = engine.compute(job).await?;
         let (sampled, rewards, model) = result?;
-        let rollout = |sampled| engine.rollout(sampled, weights.version, eos).into();
+        let rollout = |sampled| engine.rollout(sampled, weights.version).into();
         let kept = sampled.into_iter().zip(&rewards.rewards).filter(|(_, r)| r.is_some());
         Ok(pb::ProposeRubricsResponse {
             lease: request.lease,
@@ -247,7 +246,7 @@ impl Service {
             rollouts: kept.map(|(sampled, _)| rollout(sampled)).collect(),
             r_disc: rewards.rewards.iter().flatten().map(|r| r.0).collect(),
             r_anchor: rewards.rewards.iter().flatten().map(|r| r.1).collect(),
-            parse_failures: rewards.invalid,
+            parse_failures: rewards.parse_failures,
             abstained_fraction: rewards.abstained_fraction,
             items: rewards.items,
             timing: timing(start, fetch, model, took - model),

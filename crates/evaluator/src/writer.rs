@@ -58,7 +58,7 @@ pub struct Written {
     /// How many were written.
     pub attempts: u32,
     /// How many of them could not be read.
-    pub invalid: u32,
+    pub parse_failures: u32,
 }
 
 /// A generator that cannot write rubrics.
@@ -106,7 +106,7 @@ impl Writer {
         let generator = &run.generator;
         let tokenizer = engine.tokenizer();
         let special = |name| tokenizer.id(name).ok_or(WriterError::NoSpecial(name));
-        let eos = special(template::EOS)?;
+        let eos = engine.eos();
         let limits = Limits {
             min_items: generator.min_items as usize,
             max_items: generator.max_items as usize,
@@ -142,11 +142,6 @@ impl Writer {
             },
             eos,
         })
-    }
-
-    /// The token that ends a rubric.
-    pub fn eos(&self) -> u32 {
-        self.eos
     }
 
     /// The completions that a generator in training reads: a guard may hold back the rest.
@@ -249,7 +244,7 @@ impl Writer {
             return Ok(Written {
                 rubric,
                 attempts: attempts.len() as u32,
-                invalid: attempts.iter().filter(|attempt| attempt.is_err()).count() as u32,
+                parse_failures: attempts.iter().filter(|attempt| attempt.is_err()).count() as u32,
             });
         }
     }

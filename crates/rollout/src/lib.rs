@@ -101,15 +101,13 @@ impl Service {
         let start = Instant::now();
         let tokenizer = self.engine.tokenizer();
         let prompt = template::policy_prompt(tokenizer, &request.prompt)?;
-        let eos = tokenizer.id(template::EOS);
-        let eos = eos.ok_or(template::TemplateError::NoSpecial(template::EOS))?;
         let sampling = request.sampling.ok_or_else(|| Malformed::absent("sampling"))?;
         let params = SamplingParams {
             temperature: sampling.temperature.into(),
             top_p: sampling.top_p.into(),
             top_k: sampling.top_k as usize,
             max_tokens: sampling.max_tokens as usize,
-            stop: vec![eos],
+            stop: vec![self.engine.eos()],
         };
         let wanted = request.weights.ok_or_else(|| Malformed::absent("weights"))?;
         let (weights, sampler, fetch) = self.engine.sampler(wanted).await?;
@@ -119,7 +117,7 @@ impl Service {
             self.engine.compute(move || sampler.sample(&tokens, size, &params, seed)).await?;
         let rollouts = sampled?
             .into_iter()
-            .map(|sampled| self.engine.rollout(sampled, weights.version, eos).into())
+            .map(|sampled| self.engine.rollout(sampled, weights.version).into())
             .collect();
         Ok(pb::GenerateGroupResponse {
             lease: request.lease,

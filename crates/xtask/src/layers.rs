@@ -28,10 +28,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // Layer 4: the services. None of them names another.
     ("coordinator", &["rl", "proto", "ledger", "store", "weights", "data", "runtime"]),
     ("rollout", &["rl", "proto", "lm", "weights", "runtime", "engine"]),
-    (
-        "evaluator",
-        &["rl", "proto", "lm", "weights", "rubric", "data", "world", "runtime", "engine"],
-    ),
+    ("evaluator", &["rl", "proto", "lm", "weights", "rubric", "world", "runtime", "engine"]),
     ("learner", &["rl", "proto", "lm", "weights", "runtime"]),
     // Layer 5: the binary, and the whole system under test.
     ("cli", ALL),
