@@ -6,6 +6,7 @@ use lm::folder::Lm;
 use runtime::config::{Config, Resolved, World};
 
 use crate::failure::{Failure, OrUsage};
+use crate::say::{self, say};
 
 /// Looks at everything that a run would read, and prints the resolved configuration, its batch
 /// arithmetic and a memory estimate. Starts nothing and writes nothing.
@@ -15,13 +16,13 @@ use crate::failure::{Failure, OrUsage};
 pub fn run(resolved: &Resolved) -> Result<(), Failure> {
     resolved.check_files().or_usage()?;
     let config = &resolved.config;
-    print!("{}", config.to_toml());
-    println!("\n# Batch arithmetic\n");
-    print!("{}", comments(&config.derived().to_string()));
-    println!("\n# Data\n");
-    print!("{}", comments(&data(config)?));
-    println!("\n# Memory, estimated\n");
-    print!("{}", comments(&memory(config)?));
+    say::text(format_args!("{}", config.to_toml()));
+    say!("\n# Batch arithmetic\n");
+    say::text(format_args!("{}", comments(&config.derived().to_string())));
+    say!("\n# Data\n");
+    say::text(format_args!("{}", comments(&data(config)?)));
+    say!("\n# Memory, estimated\n");
+    say::text(format_args!("{}", comments(&memory(config)?)));
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::args::LogprobsArgs;
 use crate::failure::Failure;
+use crate::say::say;
 
 /// Prints `log p(ids[i + 1] | ids[..= i])` for each token but the first.
 ///
@@ -20,11 +21,11 @@ pub fn run(args: &LogprobsArgs) -> Result<(), Failure> {
     check(&model, &ids)?;
     let logprobs = lm::logprobs::logprobs(&model.decoder, &ids).context("score the tokens")?;
     if args.json {
-        println!("{}", json!({"ids": ids, "logprobs": logprobs}));
+        say!("{}", json!({"ids": ids, "logprobs": logprobs}));
         return Ok(());
     }
     for (id, logprob) in ids.iter().skip(1).zip(&logprobs) {
-        println!("{id:>8} {logprob:>10.4} {:?}", model.tokenizer.decode(&[*id]));
+        say!("{id:>8} {logprob:>10.4} {:?}", model.tokenizer.decode(&[*id]));
     }
     Ok(())
 }

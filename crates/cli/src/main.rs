@@ -14,6 +14,7 @@ mod progress;
 mod report;
 mod run;
 mod sample;
+mod say;
 mod score;
 mod serve;
 mod sft;
@@ -25,6 +26,7 @@ use clap::{CommandFactory, Parser};
 
 use args::{Args, Command};
 use failure::{Failure, OrUsage};
+use say::say;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -51,20 +53,17 @@ fn command(command: Command) -> Result<(), Failure> {
             let dir = &args.run_dir;
             report::folder::expect_run(dir).or_usage()?;
             let summary = report::write_report(dir, &oracle::judge)?;
-            print!("{}", report::table::text(&summary));
-            println!("report: {}", dir.join("report.html").display());
+            say::text(format_args!("{}", report::table::text(&summary)));
+            say!("report: {}", dir.join("report.html").display());
             Ok(())
         }
         Command::Sample(args) => Ok(sample::run(&args)?),
         Command::Score(args) => score::run(&args),
         Command::Logprobs(args) => logprobs::run(&args),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Args::command(),
-                "rubricon",
-                &mut std::io::stdout(),
-            );
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "rubricon", &mut script);
+            say::text(format_args!("{}", String::from_utf8_lossy(&script)));
             Ok(())
         }
     }

@@ -1,14 +1,16 @@
 //! How far something long has come: bars on a terminal, plain log lines elsewhere.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 
 /// Time between two lines where there is no terminal.
 const QUIET: Duration = Duration::from_secs(10);
 
-const BAR: &str = "{prefix:22} {bar:28} {pos:>4}/{len:4} {per_sec:>9} eta {eta:<4} {msg}";
+/// Fits a terminal of 100 columns with its note.
+const BAR: &str = "{prefix:19} {bar:18} {pos:>4}/{len:4} {rate:>6} eta {eta:<4} {msg}";
 
 /// Standard error, shared by bars and log lines.
 #[derive(Debug, Clone)]
@@ -28,6 +30,10 @@ impl Screen {
     pub fn progress(&self, what: &str, total: u64) -> Progress {
         let style = ProgressStyle::with_template(BAR);
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = style.with_key("rate", |at: &ProgressState, to: &mut dyn fmt::Write| {
+            // A terminal that does not take it shows no rate.
+            write!(to, "{:.1}/s", at.per_sec()).unwrap_or_default();
+        });
         let bar = self.bars.as_ref().map(|bars| {
             bars.add(ProgressBar::new(total)).with_style(style).with_prefix(what.to_owned())
         });

@@ -19,6 +19,7 @@ use runtime::telemetry;
 use crate::args::RunArgs;
 use crate::failure::{Failure, OrUsage};
 use crate::progress::Screen;
+use crate::say::{self, say};
 use crate::{oracle, report};
 
 /// Conducts a run to its end, or until it is interrupted, and shows what came of it.
@@ -45,15 +46,15 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 
 fn show(dir: &Path, outcome: Outcome, world: World) -> Result<(), Failure> {
     let summary = report::write_report(dir, &oracle::judge)?;
-    print!("{}", report::table::text(&summary));
+    say::text(format_args!("{}", report::table::text(&summary)));
     if world == World::None {
-        println!("audit.world is \"none\": gold was not measured");
+        say!("audit.world is \"none\": gold was not measured");
     }
-    println!("report: {}", dir.join("report.html").display());
+    say!("report: {}", dir.join("report.html").display());
     match outcome {
         Outcome::Completed => {}
-        Outcome::Cancelled => println!("the run was cancelled"),
-        Outcome::Interrupted => println!("the run was interrupted; the same command goes on"),
+        Outcome::Cancelled => say!("the run was cancelled"),
+        Outcome::Interrupted => say!("the run was interrupted; the same command goes on"),
     }
     Ok(())
 }

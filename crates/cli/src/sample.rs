@@ -5,6 +5,7 @@ use lm::folder::Lm;
 use rl::{Seed, Stream};
 
 use crate::args::SampleArgs;
+use crate::say::say;
 use crate::speaker::Speaker;
 
 /// Prints one answer after the other.
@@ -21,6 +22,6 @@ pub fn run(args: &SampleArgs) -> anyhow::Result<()> {
     let speaker = Speaker::new(&model.decoder, &model.tokenizer, params)?;
     let seed = Seed::new(args.seed, Stream::PolicyTokens);
     let answers = speaker.answers(&args.prompt, usize::from(args.n), seed)?;
-    println!("{}", answers.join("\n\n"));
+    say!("{}", answers.join("\n\n"));
     Ok(())
 }

@@ -13,6 +13,7 @@ use runtime::config::Sources;
 use crate::args::ScoreArgs;
 use crate::failure::{Failure, OrUsage};
 use crate::report::table::number;
+use crate::say::{self, say};
 
 /// Reads a request, judges what is not judged, and prints what it comes to.
 ///
@@ -34,9 +35,9 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
         .and_then(|request| score(&request, &verifier, loss, Seed::new(seed, Stream::VerdictFlips)))
         .with_context(|| format!("--input {name}"))?;
     if args.json {
-        println!("{}", serde_json::to_string(&response).context("print the response")?);
+        say!("{}", serde_json::to_string(&response).context("print the response")?);
     } else {
-        print!("{}", table(&response));
+        say::text(format_args!("{}", table(&response)));
     }
     Ok(())
 }

@@ -27,6 +27,7 @@ use runtime::config::Config;
 use world::prompts;
 
 use crate::progress::{Progress, Screen};
+use crate::say::say;
 use crate::speaker::Speaker;
 
 /// Entries of the vocabulary: enough that every word of the world is one.
@@ -99,18 +100,18 @@ pub fn run(config: &Config, seed: u64, out: &Path) -> anyhow::Result<()> {
     };
     let speaker = Speaker::new(&policy.decoder, &policy.tokenizer, params)?;
     let gold = measure::policy(&speaker, &heldout, seeds, &compute)?;
-    println!("{gold}");
+    say!("{gold}");
     folder.write("anchors.jsonl", &anchor_lines(&speaker, &anchors, seeds, &compute)?)?;
 
     let generator = generator::train(&policy, (config, &screen), seeds, &compute)?;
     let generator = Lm { decoder: generator, tokenizer: policy.tokenizer.clone() };
     folder.save("generator", &generator)?;
     let rubrics = measure::generator(&generator, &speaker, (config, &heldout), seeds, &compute)?;
-    println!("{rubrics}");
+    say!("{rubrics}");
 
     folder.write("SOURCE.md", &source(config, seed, out, &[&gold, &rubrics]))?;
     folder.publish(out)?;
-    println!("wrote {} in {:.0} s", out.display(), begun.elapsed().as_secs_f64());
+    say!("wrote {} in {:.0} s", out.display(), begun.elapsed().as_secs_f64());
     Ok(())
 }
 
@@ -132,7 +133,7 @@ fn tokenizer(seeds: Seeds) -> anyhow::Result<Tokenizer> {
     let phrases = world::items::phrases().map(|phrase| format!("0 {phrase} 1"));
     let texts: Vec<String> = texts.into_iter().chain(phrases).collect();
     let tokenizer = Tokenizer::train(&texts, VOCABULARY, &template::specials())?;
-    println!("tokenizer with {} tokens", tokenizer.vocab_size());
+    say!("tokenizer with {} tokens", tokenizer.vocab_size());
     Ok(tokenizer)
 }
 

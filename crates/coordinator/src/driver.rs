@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures::stream::{FuturesUnordered, StreamExt};
 use ledger::{Decision, End, Event, Ledger, Millis, Record, RecoverError};
 use proto::pb;
-use rl::{Digest, Prompt, StepId};
+use rl::{Actor, Digest, Prompt, StepId};
 use runtime::config::Config as RunConfig;
 use runtime::shutdown::Shutdown;
 use store::StoreError;
@@ -128,7 +128,10 @@ impl Driver {
         let outcome = loop {
             if let Some(end) = course.finish.take() {
                 break match end {
-                    End::Completed => Ok(Outcome::Completed),
+                    End::Completed => match nothing_trained(course.ledger.record()) {
+                        Some(why) => Err(DriverError::Failed(why)),
+                        None => Ok(Outcome::Completed),
+                    },
                     End::Cancelled => Ok(Outcome::Cancelled),
                     End::Failed { why } => Err(DriverError::Failed(why)),
                 };
@@ -325,4 +328,17 @@ impl Driver {
     pub(crate) fn now(&self) -> Millis {
         Millis(self.began.elapsed().as_millis() as u64)
     }
+}
+
+/// A run in which no group of an actor was of use has done nothing, though it came to its end.
+fn nothing_trained(record: &Record) -> Option<String> {
+    let idle = |actor: Actor| {
+        let tally = record.tally.of(actor);
+        (tally.drawn > 0 && tally.trained == 0).then(|| {
+            let reasons = tally.dropped.iter().map(|(reason, n)| format!("{n} {reason}"));
+            let reasons = reasons.collect::<Vec<_>>().join(", ");
+            format!("the {actor} was not trained: all of its groups were dropped ({reasons})")
+        })
+    };
+    idle(Actor::Generator).or_else(|| idle(Actor::Policy))
 }

@@ -35,6 +35,10 @@ impl Files {
         let path = dir.join("steps.jsonl");
         let steps = Journal::resume(path.clone(), move |l: &StepLine| l.step < step)?;
         let earlier = journal::read::<StepLine>(&path)?;
+        if (earlier.len() as u64) < step {
+            let (file, found) = (path.display(), earlier.len());
+            tracing::warn!(%file, found, steps = step, "metrics of earlier steps are lost");
+        }
         Ok(Self {
             dir: dir.to_owned(),
             metrics: MetricsSink::open(dir, earlier.into_iter().map(for_tensorboard).collect())?,

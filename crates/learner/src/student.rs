@@ -252,7 +252,7 @@ impl Student {
             Some(stamp)
                 if (stamp.step, stamp.base) == (step.step, step.base)
                     && stamp.groups.iter().copied().eq(groups)
-                    && self.store.missing(&manifest).map_err(failed)?.is_empty() =>
+                    && self.is_whole(&manifest).map_err(failed)? =>
             {
                 tracing::info!(step = step.step.0, "step was made before, answering it again");
                 let weights = manifest.reference();
@@ -264,6 +264,14 @@ impl Student {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether all of a version is there: its weights, and the optimiser's state beside them.
+    fn is_whole(&self, weights: &WeightManifest) -> Result<bool, WeightsError> {
+        let Ok(Some(state)) = self.store.find(self.actor, weights.version, Kind::Optimizer) else {
+            return Ok(false);
+        };
+        Ok(self.store.missing(weights)?.is_empty() && self.store.missing(&state)?.is_empty())
     }
 
     /// Takes up the weights and the optimiser's state that were published as the step's base.

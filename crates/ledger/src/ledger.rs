@@ -32,6 +32,8 @@ pub struct Ledger {
     /// Of each group trained on in the step last done; empty where that was skipped, and where a
     /// crash forgot it.
     pub(crate) staleness: Vec<u64>,
+    /// Groups dropped for the step in progress.
+    pub(crate) dropped: Dropped,
     /// The step in progress when the run was recovered.
     resumed_at: Option<StepId>,
     pub(crate) changes: Changes,
@@ -44,6 +46,31 @@ pub(crate) struct Training {
     pub leased: bool,
     pub since: Millis,
     pub retry: Retry,
+}
+
+/// Groups that a step lost. One that nothing else came of is no bad luck but a fault: of prompts,
+/// of weights, of a setting.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Dropped {
+    /// Those out of attempts.
+    pub failed: u64,
+    /// Why the last of these was.
+    pub why: String,
+    /// Those that workers could work on, and that gave no signal, no scores, or became too old.
+    pub sound: u64,
+}
+
+impl Dropped {
+    fn count(&mut self, reason: DropReason, why: &str) {
+        match reason {
+            DropReason::Exhausted => {
+                self.failed += 1;
+                why.clone_into(&mut self.why);
+            }
+            DropReason::NoSignal | DropReason::Stale | DropReason::Unscorable => self.sound += 1,
+            DropReason::Cancelled => {}
+        }
+    }
 }
 
 /// What the event in hand has changed so far.
@@ -126,6 +153,7 @@ impl Ledger {
             audit_since: None,
             finish_said: false,
             staleness: Vec::new(),
+            dropped: Dropped::default(),
             resumed_at: Some(record.step),
             changes: Changes { record: failed, ..Changes::default() },
             settings,
@@ -341,6 +369,7 @@ impl Ledger {
     }
 
     pub(crate) fn drop_group(&mut self, id: GroupId, reason: DropReason, why: &str) {
+        self.dropped.count(reason, why);
         let why = why.to_owned();
         self.close(id, Outcome::Dropped { reason, why });
     }

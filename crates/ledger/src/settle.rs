@@ -3,7 +3,7 @@
 use rl::{Attempt, DropReason, GroupId, Phase, WeightRef, WeightVersion};
 
 use crate::group::{Group, Retry, Stage};
-use crate::ledger::{Ledger, Training};
+use crate::ledger::{Dropped, Ledger, Training};
 use crate::pool::Grant;
 use crate::{
     Action, AuditMoment, AuditPoint, Call, End, OpenGroup, PhasePlan, PolicySource, Role, Work,
@@ -63,12 +63,30 @@ impl Ledger {
         if queued >= phase.groups_per_step || (queued > 0 && !coming) {
             self.begin_step(phase);
         } else if !coming {
-            self.record.skipped_steps += 1;
-            self.staleness.clear();
-            self.step_over();
+            self.skip_step(phase);
             return true;
         }
         false
+    }
+
+    /// No group is left to train on: the step is skipped, or the run fails where none was of use.
+    fn skip_step(&mut self, phase: PhasePlan) {
+        if self.dropped.failed > 0 && self.dropped.sound == 0 {
+            let Dropped { failed, why, .. } = std::mem::take(&mut self.dropped);
+            let (step, phase) = (self.record.step.0, phase.phase);
+            // Whoever mends it and starts again shall have the draws of the step.
+            self.record.drawn_for_step = 0;
+            self.end(End::Failed {
+                why: format!(
+                    "none of the {failed} groups drawn for step {step} ({phase} training) could be used; \
+                     the last: {why}"
+                ),
+            });
+            return;
+        }
+        self.record.skipped_steps += 1;
+        self.staleness.clear();
+        self.step_over();
     }
 
     fn end_phase(&mut self, phase: PhasePlan) {
@@ -162,6 +180,7 @@ impl Ledger {
     /// The step is trained, or skipped.
     pub(crate) fn step_over(&mut self) {
         self.step = None;
+        self.dropped = Dropped::default();
         self.record.step.0 += 1;
         self.record.step_in_phase += 1;
         self.record.drawn_for_step = 0;

@@ -128,17 +128,21 @@ impl ModelConfig {
                 self.architectures, self.model_type
             ));
         }
-        for (key, value) in [
-            ("hidden_size", self.hidden_size),
-            ("intermediate_size", self.intermediate_size),
-            ("num_hidden_layers", self.num_hidden_layers),
-            ("num_attention_heads", self.num_attention_heads),
-            ("num_key_value_heads", self.num_key_value_heads),
-            ("vocab_size", self.vocab_size),
-            ("max_position_embeddings", self.max_position_embeddings),
+        // Far above all models there are, and far below what makes sizes overflow.
+        for (key, value, most) in [
+            ("hidden_size", self.hidden_size, 1 << 17),
+            ("intermediate_size", self.intermediate_size, 1 << 20),
+            ("num_hidden_layers", self.num_hidden_layers, 1 << 10),
+            ("num_attention_heads", self.num_attention_heads, 1 << 10),
+            ("num_key_value_heads", self.num_key_value_heads, 1 << 10),
+            ("vocab_size", self.vocab_size, 1 << 22),
+            ("max_position_embeddings", self.max_position_embeddings, 1 << 24),
         ] {
             if value == 0 {
                 return Err(format!("{key} is 0: expected at least 1"));
+            }
+            if value > most {
+                return Err(format!("{key} is {value}: expected at most {most}"));
             }
         }
         self.check_heads()?;
@@ -243,6 +247,7 @@ mod tests {
     fn impossible_values_name_file_key_and_expectation() {
         for (key, value, expected) in [
             ("hidden_size", 0.into(), "m/config.json: hidden_size is 0: expected at least 1"),
+            ("vocab_size", 1_000_000_000_000_000_000_u64.into(), "expected at most 4194304"),
             ("num_key_value_heads", 3.into(), "expected a divisor of num_attention_heads 4"),
             ("head_dim", 31.into(), "head_dim is 31: expected an even number"),
             ("eos_token_id", 600.into(), "eos_token_id is 600: expected an id below vocab_size"),

@@ -103,3 +103,15 @@ pub enum DropReason {
     /// The run was cancelled, or its phase ended.
     Cancelled,
 }
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stale => "stale",
+            Self::NoSignal => "without signal",
+            Self::Unscorable => "unscorable",
+            Self::Exhausted => "out of attempts",
+            Self::Cancelled => "cancelled",
+        })
+    }
+}

@@ -74,6 +74,9 @@ pub async fn keep(
     }
 }
 
+/// Attempts to register from one warning to the next: some seconds at first, then a quarter minute.
+const SILENT: u64 = 7;
+
 /// Registers, however long it takes; answers the session and how long it lives without a sign.
 async fn register(
     client: &mut CoordinatorServiceClient<Channel>,
@@ -89,7 +92,9 @@ async fn register(
         initial_weights: introduction.initial_weights.iter().map(|&w| w.into()).collect(),
     };
     let mut pause = Duration::from_millis(50);
+    let mut attempt = 0_u64;
     loop {
+        attempt += 1;
         match call("register", REGISTER, client.register(request.clone())).await {
             Ok(response) => {
                 let lease = Duration::try_from_secs_f64(response.lease_seconds)
@@ -103,7 +108,11 @@ async fn register(
                         reason: error.message,
                     });
                 }
-                _ => tracing::debug!(%error, "coordinator not reached"),
+                // A coordinator that starts at the same time is no news; one that stays away is.
+                _ if attempt.is_multiple_of(SILENT) => {
+                    tracing::warn!(%error, attempt, "coordinator not reached, going on");
+                }
+                _ => tracing::debug!(%error, attempt, "coordinator not reached"),
             },
         }
         tokio::time::sleep(pause).await;

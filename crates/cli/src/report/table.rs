@@ -1,7 +1,5 @@
 //! The table at the end of a run, for a terminal.
 
-use rl::DropReason;
-
 use super::summary::Summary;
 use super::supervision::Supervision;
 
@@ -88,23 +86,11 @@ fn gold(summary: &Summary) -> String {
     text
 }
 
-/// Why groups were dropped, in words.
-#[must_use]
-pub fn reason_name(reason: DropReason) -> &'static str {
-    match reason {
-        DropReason::Stale => "stale",
-        DropReason::NoSignal => "without signal",
-        DropReason::Unscorable => "unscorable",
-        DropReason::Exhausted => "out of attempts",
-        DropReason::Cancelled => "cancelled",
-    }
-}
-
 fn groups(summary: &Summary) -> String {
     let groups = &summary.groups;
     let mut text = format!("{} drawn = {} trained", groups.drawn, groups.trained);
     for (reason, count) in &groups.dropped {
-        text.push_str(&format!(" + {count} {}", reason_name(*reason)));
+        text.push_str(&format!(" + {count} {reason}"));
     }
     if groups.open > 0 {
         text.push_str(&format!(" + {} open", groups.open));

@@ -162,11 +162,18 @@ impl Service {
         Ok(())
     }
 
+    /// What the service said last of why it ended.
+    fn last_error(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let last = log.lines().rev().find_map(|line| line.strip_prefix("error: "));
+        last.map(|error| format!(": {error}")).unwrap_or_default()
+    }
+
     fn give_up(&self, status: ExitStatus, crashes: u32) -> anyhow::Result<()> {
         let usage = status.code() == Some(i32::from(ConfigError::EXIT_CODE));
         if usage || crashes >= CRASHES {
-            let log = self.log.display();
-            bail!("{} ended with {status}; its log is {log}", self.id);
+            let (log, why) = (self.log.display(), self.last_error());
+            bail!("{} ended with {status}{why}; its log is {log}", self.id);
         }
         Ok(())
     }

@@ -55,3 +55,20 @@ fn help_is_no_failure_and_wrong_arguments_are_wrong_usage() {
         assert_eq!(rubricon(here, arguments, "").status.code(), Some(64), "{arguments:?}");
     }
 }
+
+#[test]
+fn a_reader_that_has_gone_is_no_failure_and_a_full_disk_is_one() {
+    let to = |stdout: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rubricon"));
+        command.args(["completions", "bash"]).stdout(stdout).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let mut gone = to(Stdio::piped());
+    drop(gone.stdout.take());
+    let gone = gone.wait_with_output().unwrap();
+    assert_eq!((gone.status.code(), text(&gone.stderr)), (Some(0), String::new()));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let full = to(full.into()).wait_with_output().unwrap();
+    assert_eq!(full.status.code(), Some(1));
+    assert!(text(&full.stderr).starts_with("error: write to standard output: No space left"));
+}

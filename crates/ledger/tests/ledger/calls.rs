@@ -1,15 +1,9 @@
 //! Tables on calls: answers, leases, retries and refusals.
 
-use ledger::{
-    Action, Call, End, Event, Failure, Millis, Outcome, Refusal, Rewards, Role, Settings, Work,
-};
+use ledger::{Action, Call, End, Event, Millis, Outcome, Refusal, Rewards, Role, Settings, Work};
 use rl::{Actor, DropReason, GroupId, StepId, WeightVersion};
 
-use crate::table::{Table, closed, policy_only, settings, short, weights};
-
-fn failure(retryable: bool) -> Failure {
-    Failure { retryable, reason: "out of luck".into() }
-}
+use crate::table::{Table, closed, failure, policy_only, settings, short, weights};
 
 #[test]
 fn an_expired_lease_goes_to_another_worker_and_its_answer_is_late() {

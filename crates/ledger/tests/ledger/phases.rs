@@ -1,12 +1,12 @@
 //! Tables on the course of a run: phases, draws, steps and audits.
 
 use ledger::{
-    Action, AuditMoment, Conditioning, Event, Ledger, Millis, Outcome, PerActor, Refusal, Rewards,
-    Role, Settings,
+    Action, AuditMoment, Conditioning, End, Event, Ledger, Millis, Outcome, PerActor, Refusal,
+    Rewards, Role, Settings, Work,
 };
-use rl::{Actor, Attempt, DropReason, GroupKind, Schedule, StepId};
+use rl::{Actor, Attempt, DropReason, GroupId, GroupKind, Schedule, StepId};
 
-use crate::table::{Table, closed, initial, policy_only, settings, short, weights};
+use crate::table::{Table, closed, failure, initial, policy_only, settings, short, weights};
 
 #[test]
 fn a_run_begins_with_an_audit_and_draws_after_it() {
@@ -104,7 +104,7 @@ fn a_dropped_group_is_replaced_until_the_draws_are_used_up() {
     // Where nothing is left the step is skipped, and the phase ends with the weights it had.
     let last = (4..8).map(|group| {
         t.rolled(group, 1);
-        t.evaluated(group, Rewards::Unscorable("no rubric".into()))
+        t.scored(group, &[0.5, 0.5])
     });
     let last = last.last().expect("four draws");
     assert!(short(&last)[1].starts_with("audit at step 2, the end"), "{last:?}");
@@ -113,6 +113,35 @@ fn a_dropped_group_is_replaced_until_the_draws_are_used_up() {
     // Nothing was trained on that could be stale.
     let snapshot = t.ledger.snapshot();
     assert_eq!((snapshot.staleness_max, snapshot.staleness_mean), (None, None));
+}
+
+#[test]
+fn a_step_of_which_no_group_could_be_worked_on_fails_the_run_which_may_be_tried_again() {
+    let settings = Settings { max_draws_per_step: 2, ..policy_only() };
+    let mut t = Table::new(settings.clone());
+    for group in 0..4 {
+        let lease = t.lease(Work::Rollout(GroupId(group)));
+        t.apply(Event::RolloutFinished { lease, outcome: Err(failure(false)) });
+    }
+    let why = "none of the 4 groups drawn for step 0 (policy training) could be used; the last: \
+               rollout of g3 by r: out of luck";
+    let record = t.ledger.record().clone();
+    assert_eq!(record.end, Some(End::Failed { why: why.into() }));
+    assert_eq!((record.step.0, record.skipped_steps), (0, 0));
+    let mut again = Ledger::recover(settings, record, Vec::new()).expect("fits");
+    let opened = again.apply(Event::Ticked, Millis(1)).transaction.expect("draws").opened;
+    assert_eq!(opened.iter().map(|group| group.id.0).collect::<Vec<_>>(), [4, 5]);
+}
+
+#[test]
+fn one_group_that_was_worked_on_shows_that_others_had_bad_luck() {
+    let mut t = Table::new(Settings { max_draws_per_step: 1, ..policy_only() });
+    let lease = t.lease(Work::Rollout(GroupId(0)));
+    t.apply(Event::RolloutFinished { lease, outcome: Err(failure(false)) });
+    t.rolled(1, 0);
+    t.evaluated(1, Rewards::Unscorable("no rubric".into()));
+    let record = t.ledger.record();
+    assert_eq!((record.skipped_steps, record.end.clone()), (1, None));
 }
 
 #[test]

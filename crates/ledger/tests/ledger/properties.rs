@@ -67,7 +67,8 @@ fn check_whole(sim: &Sim) {
         let prompts: Vec<usize> = drawn.map(|group| group.prompt).collect();
         let plan = sim.ledger.plan().iter().filter(|plan| plan.phase.kind() == kind);
         let most = plan.map(|plan| {
-            let draws = plan.steps as usize * sim.settings.max_draws_per_step;
+            let tries = plan.steps as usize + sim.tried_again;
+            let draws = tries * sim.settings.max_draws_per_step;
             (draws + sim.settings.max_staleness) * plan.groups_per_step
         });
         assert!(prompts.len() <= most.sum(), "{kind:?}: {} draws", prompts.len());

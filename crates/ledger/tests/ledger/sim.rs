@@ -53,6 +53,8 @@ pub struct Sim {
     pub settings: Settings,
     pub ledger: Ledger,
     pub end: Option<End>,
+    /// How often a run that failed was tried again.
+    pub tried_again: usize,
     /// What learners published; survives them and the coordinator.
     pub published: BTreeMap<StepId, Published>,
     pub audits: Vec<AuditPoint>,
@@ -79,6 +81,7 @@ impl Sim {
             ledger: Ledger::new(settings.clone(), initial()).expect("good settings"),
             settings,
             end: None,
+            tried_again: 0,
             published: BTreeMap::new(),
             audits: Vec::new(),
             record: None,
@@ -133,7 +136,13 @@ impl Sim {
                 self.crash();
             }
         }
+        self.try_again();
+    }
+
+    /// Starts a run that failed again.
+    fn try_again(&mut self) {
         if matches!(self.end, Some(End::Failed { .. })) {
+            self.tried_again += 1;
             self.crash();
         }
     }
@@ -142,6 +151,7 @@ impl Sim {
     pub fn finish(&mut self) {
         (0..self.workers.len()).for_each(|i| self.join(i));
         for _ in 0..20_000 {
+            self.try_again();
             if self.end.is_some() {
                 return;
             }

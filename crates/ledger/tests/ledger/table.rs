@@ -1,8 +1,8 @@
 //! A ledger by itself, its settings, and its decisions in short.
 
 use ledger::{
-    Action, Decision, Event, LeaseId, LeaseTimes, Ledger, Millis, Outcome, PerActor, Rewards, Role,
-    Settings, StepDone, Work, WorkerId,
+    Action, Decision, Event, Failure, LeaseId, LeaseTimes, Ledger, Millis, Outcome, PerActor,
+    Rewards, Role, Settings, StepDone, Work, WorkerId,
 };
 use rl::advantage::Normalization;
 use rl::{Actor, Digest, GroupId, Schedule, StepId, WeightRef, WeightVersion};
@@ -85,6 +85,11 @@ impl Table {
         self.rolled(group, version);
         self.scored(group, &[1.0, 2.0, 3.0])
     }
+}
+
+/// A call that failed.
+pub fn failure(retryable: bool) -> Failure {
+    Failure { retryable, reason: "out of luck".into() }
 }
 
 /// Policy steps only, one round.

@@ -124,6 +124,9 @@ fn impossible_values_are_refused() {
     for (set, expected) in [
         ("schedule.policy_steps=0", "0, expected at least 1"),
         ("batch.group_size=1", "1, expected at least 2"),
+        ("batch.group_size=1000000", "1000000, expected at most 1024"),
+        ("policy.groups_per_step=1000000000", "1000000000, expected at most 3072"),
+        ("services.rollout_workers=1000000", "1000000, expected at most 256"),
         ("verifier.flip_rate=1.5", "1.5, expected a number in [0, 0.5)"),
         ("policy.learning_rate=nan", "NaN, expected a number in [0, 1]"),
         ("policy.temperature=0", "0, expected a number in (0, inf)"),

@@ -10,6 +10,11 @@ use super::{Config, EvaluatorKind, World};
 /// A key and what is wrong with its value.
 type Finding = (&'static str, String);
 
+/// Most texts of one group, which is one batch and one message.
+const GROUP: u32 = 1024;
+/// Most groups open at a time.
+const OPEN_GROUPS: u32 = 3072;
+
 impl Config {
     /// Everything wrong with the values, sections in order.
     pub(super) fn validate(&self) -> Vec<Finding> {
@@ -47,6 +52,12 @@ impl Config {
         self.evaluator.kind == EvaluatorKind::Dynamic
     }
 
+    /// Most groups of a step: those open at a time are persisted in one transaction, which a store
+    /// limits.
+    fn most_groups(&self) -> u32 {
+        OPEN_GROUPS / self.batch.max_staleness.saturating_add(1)
+    }
+
     fn validate_run(&self, found: &mut Findings) {
         let plain =
             Path::new(&self.run.name).file_name().is_some_and(|name| name == &*self.run.name);
@@ -57,6 +68,7 @@ impl Config {
         found.at_least("schedule.generator_steps", self.schedule.generator_steps, 1);
         found.at_least("schedule.policy_steps", self.schedule.policy_steps, 1);
         found.at_least("batch.group_size", self.batch.group_size, 2);
+        found.at_most("batch.group_size", self.batch.group_size, GROUP);
         found.at_least("batch.max_draws", self.batch.max_draws, 1);
     }
 
@@ -65,6 +77,7 @@ impl Config {
         found.given("policy.model", &policy.model, "a model folder");
         found.given("policy.prompts", &policy.prompts, "a JSONL file of prompts");
         found.at_least("policy.groups_per_step", policy.groups_per_step, 1);
+        found.at_most("policy.groups_per_step", policy.groups_per_step, self.most_groups());
         found.at_least("policy.max_tokens", policy.max_tokens, 1);
         found.within("policy.learning_rate", policy.learning_rate, "[0, 1]", |v| {
             (0.0..=1.0).contains(&v)
@@ -87,7 +100,9 @@ impl Config {
         }
         found.at_least("generator.anchor_min_answers", generator.anchor_min_answers, 2);
         found.at_least("generator.groups_per_step", generator.groups_per_step, 1);
+        found.at_most("generator.groups_per_step", generator.groups_per_step, self.most_groups());
         found.at_least("generator.rubrics_per_group", generator.rubrics_per_group, 2);
+        found.at_most("generator.rubrics_per_group", generator.rubrics_per_group, GROUP);
         found.at_least("generator.max_tokens", generator.max_tokens, 1);
         found.within("generator.learning_rate", generator.learning_rate, "[0, 1]", |v| {
             (0.0..=1.0).contains(&v)
@@ -127,6 +142,7 @@ impl Config {
             found.given("audit.prompts", &self.audit.prompts, "a JSONL file of held-out prompts");
         }
         found.at_least("audit.samples_per_prompt", self.audit.samples_per_prompt, 1);
+        found.at_most("audit.samples_per_prompt", self.audit.samples_per_prompt, GROUP);
         found.at_least("audit.every_steps", self.audit.every_steps, 1);
         found.at_least("audit.matrix_prompts", self.audit.matrix_prompts, 1);
     }
@@ -134,6 +150,8 @@ impl Config {
     fn validate_services(&self, found: &mut Findings) {
         let services = &self.services;
         found.at_least("services.rollout_workers", services.rollout_workers, 1);
+        found.at_most("services.rollout_workers", services.rollout_workers, 256);
+        found.at_most("services.threads", services.threads, 1024);
         let ports = services.rollout_workers <= 1 || services.rollout.port() == 0;
         found.require("services.rollout", ports, || {
             let (address, workers) = (services.rollout, services.rollout_workers);
@@ -169,6 +187,10 @@ impl Findings {
 
     fn at_least<N: PartialOrd + Display>(&mut self, key: &'static str, value: N, least: N) {
         self.require(key, value >= least, || format!("{value}, expected at least {least}"));
+    }
+
+    fn at_most<N: PartialOrd + Display>(&mut self, key: &'static str, value: N, most: N) {
+        self.require(key, value <= most, || format!("{value}, expected at most {most}"));
     }
 
     /// `holds` may be true of infinity, which is never a sensible value.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::matrix::Cell;
 use super::super::summary::{StartEnd, Summary};
 use super::super::supervision::Supervision;
-use super::super::table::{number, percent, reason_name};
+use super::super::table::{number, percent};
 use super::{escape, section};
 
 /// Gold by task and the qualities behind it.
@@ -130,11 +130,8 @@ pub(super) fn accounts(summary: &Summary) -> String {
         .by_kind
         .iter()
         .map(|(kind, groups)| {
-            let dropped: Vec<String> = groups
-                .dropped
-                .iter()
-                .map(|(reason, count)| format!("{count} {}", reason_name(*reason)))
-                .collect();
+            let dropped: Vec<String> =
+                groups.dropped.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
             let dropped = if dropped.is_empty() { "none".to_owned() } else { dropped.join(", ") };
             let (drawn, trained) = (groups.drawn, groups.trained);
             format!("<tr><td>{}<td>{drawn}<td>{trained}<td>{dropped}</tr>", escape(kind))
