@@ -106,7 +106,9 @@ async fn every_schedule_trains_what_it_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn free_decoding_counts_what_it_cannot_read() {
-    let (cluster, _) = conduct(&["generator.decoding=free"], Fault::None).await;
+    let cluster = Cluster::new(&["generator.decoding=free"]).expect("a cluster");
+    let error = cluster.run(Fault::None).await.expect_err("a run of no use").to_string();
+    assert!(error.contains("the generator was not trained: all of its groups"), "{error}");
     let steps = cluster.steps().expect("steps");
     let failures = |line: &coordinator::journal::StepLine| {
         line.metrics.get("rubric/parse_failure_fraction").copied()

@@ -42,7 +42,7 @@ fn audit(step: u64, round: u32, moment: &str, policy_version: u64) -> Value {
 
 fn write_run(dir: &Path) {
     let lines = |lines: &[Value]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
-    let step = json!({"step": 0, "round": 1, "phase": "policy", "metrics": {
+    let step = json!({"step": 0, "round": 1, "phase": "policy", "wall_time": 1.0, "metrics": {
         "reward/mean": 0.6, "policy/tokens": 100.0, "time/step": 2.0, "time/overhead": 0.1}});
     std::fs::write(dir.join("config.toml"), CONFIG).unwrap();
     std::fs::write(dir.join("steps.jsonl"), lines(&[step])).unwrap();
