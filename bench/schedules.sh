@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # All four schedules at five paired seeds, from the quickstart's configuration; one thread a run,
-# two runs at a time. Writes runs/schedules/<schedule>-<seed> and prints the table of
+# two runs at a time. Writes runs/schedules/<schedule>-<seed> and prints the figures of
 # docs/schedules.md. Takes about an hour on two cores; goes on where it was stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 config=${1:-configs/quickstart.toml}
 seeds=${SEEDS:-"0 1 2 3 4"}
-[ -f runs/schedules/rubricon ] || cargo build --release --quiet
 
 one() {
   dir=runs/schedules/$2-$3
@@ -18,7 +17,10 @@ one() {
 export -f one
 mkdir -p runs/schedules
 # One binary for all, whatever is built meanwhile.
-[ -f runs/schedules/rubricon ] || cp target/release/rubricon runs/schedules/
+if [ ! -f runs/schedules/rubricon ]; then
+  cargo build --release --quiet
+  cp target/release/rubricon runs/schedules/
+fi
 for seed in $seeds; do
   for schedule in fresh stale stale_budget static; do
     echo "$config $schedule $seed"
