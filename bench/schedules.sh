@@ -9,7 +9,7 @@ seeds=${SEEDS:-"0 1 2 3 4"}
 
 one() {
   dir=runs/schedules/$2-$3
-  if [ ! -f "$dir/report.html" ]; then
+  if ! grep -qs '"finished": true' "$dir/summary.json"; then
     runs/schedules/rubricon run "$1" --run-dir "$dir" --set "schedule.kind=$2" \
       --set "run.seed=$3" --set services.threads=1 > "$dir.log" 2>&1 || { echo "$dir failed"; exit 1; }
   fi

@@ -13,7 +13,7 @@ use crate::failure::{Failure, OrUsage};
 #[command(name = "rubricon", version, propagate_version = true)]
 #[command(after_help = "\
 Begin with:
-  rubricon run configs/quickstart.toml      train in the controlled world, five minutes
+  rubricon run configs/quickstart.toml      train in the controlled world, three minutes
   rubricon report runs/quickstart           write and print what came of it
 
 Exit codes: 0 done, 1 failed, 64 wrong usage or configuration.")]
@@ -60,9 +60,14 @@ Example:
     Sample(SampleArgs),
     /// Judge and score completions by a rubric.
     #[command(after_help = "\
-Example:
+Examples, judged by a program check, and with ready verdicts (a row for each item):
+  echo '{\"prompt\": \"Write.\", \"completions\": [\"It will rain today.\", \"It is dry today.\"],
+         \"rubric\": [{\"criterion\": \"mentions rain\", \"weight\": 3,
+                     \"check\": {\"kind\": \"contains\", \"text\": \"rain\"}}]}' | rubricon score --input -
   echo '{\"rubric\": [{\"criterion\": \"a\", \"weight\": 5}, {\"criterion\": \"b\", \"weight\": 3}],
-         \"verdicts\": [[1], [0]]}' | rubricon score --input - --json")]
+         \"verdicts\": [[1], [0]]}' | rubricon score --input - --json
+
+An item without a check cannot be judged: its verdicts are missing.")]
     Score(ScoreArgs),
     /// Print the log-probabilities of a text's tokens.
     #[command(after_help = "\

@@ -37,7 +37,14 @@ impl Screen {
         let bar = self.bars.as_ref().map(|bars| {
             bars.add(ProgressBar::new(total)).with_style(style).with_prefix(what.to_owned())
         });
-        Progress { what: what.to_owned(), total, begun: Instant::now(), bar, said: None }
+        Progress {
+            what: what.to_owned(),
+            total,
+            begun: Instant::now(),
+            bar,
+            said: None,
+            before: None,
+        }
     }
 }
 
@@ -63,11 +70,21 @@ pub struct Progress {
     begun: Instant,
     bar: Option<ProgressBar>,
     said: Option<Instant>,
+    /// What was done when it was first looked at: by an earlier process.
+    before: Option<u64>,
 }
 
 impl Progress {
     /// `done` units are done; `note` says what they came to.
     pub fn at(&mut self, done: u64, note: &str) {
+        let before = *self.before.get_or_insert_with(|| {
+            self.begun = Instant::now();
+            if let Some(bar) = &self.bar {
+                bar.set_position(done);
+                bar.reset_eta();
+            }
+            done
+        });
         if let Some(bar) = &self.bar {
             bar.set_message(note.to_owned());
             bar.set_position(done);
@@ -78,10 +95,11 @@ impl Progress {
             self.said = Some(Instant::now());
             let (what, total) = (self.what.as_str(), self.total);
             let seconds = self.begun.elapsed().as_secs_f64();
-            let rate = done as f64 / seconds;
+            let since = done.saturating_sub(before);
             // Before the first unit nobody knows how long it takes.
-            let left = (done > 0).then(|| (total.saturating_sub(done) as f64 / rate).round());
-            let rate = (rate * 100.0).round() / 100.0;
+            let rate = (since > 0).then(|| since as f64 / seconds);
+            let left = rate.map(|rate| (total.saturating_sub(done) as f64 / rate).round());
+            let rate = rate.map(|rate| (rate * 100.0).round() / 100.0);
             tracing::info!(what, done, total, per_second = rate, seconds_left = left, "{note}");
         }
     }

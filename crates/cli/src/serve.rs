@@ -74,6 +74,7 @@ async fn coordinate(
     let dir = config.run.dir.clone();
     let store = Arc::new(Embedded::open(folder::store(&dir)).await?);
     let coordinator = coordinator::bind(coordinator::Config { run: config, dir, store }).await?;
+    tracing::info!(address = %coordinator.address(), "workers may join");
     coordinator.run(shutdown).await?;
     Ok(())
 }
