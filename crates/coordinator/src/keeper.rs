@@ -119,12 +119,13 @@ fn key(bucket: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{LeaseTimes, Ledger, Millis, Outcome, PerActor, Settings};
-    use rl::advantage::Normalization;
-    use rl::{Actor, Attempt, GroupKind, Schedule, StepId, WeightRef, WeightVersion};
+    use ledger::{Ledger, Outcome, PerActor, Settings};
+    use rl::{Actor, Attempt, GroupKind, StepId, WeightRef, WeightVersion};
+    use runtime::config::Config;
     use store::embedded::Embedded;
 
     use super::*;
+    use crate::plan::{self, Data};
 
     fn group(id: u64) -> OpenGroup {
         OpenGroup {
@@ -141,23 +142,9 @@ mod tests {
             |actor| WeightRef { actor, version: WeightVersion(0), digest: Digest([0; 32]) };
         let initial =
             PerActor { policy: weights(Actor::Policy), generator: weights(Actor::Generator) };
-        let (normalization, lease) = (Normalization { std: true, epsilon: 0.0 }, Millis(1));
-        let settings = Settings {
-            seed: 0,
-            schedule: Schedule::Fresh,
-            rounds: 1,
-            steps: PerActor { policy: 1, generator: 1 },
-            groups_per_step: PerActor { policy: 512, generator: 1 },
-            max_staleness: 0,
-            max_draws_per_step: 1,
-            max_attempts: 1,
-            lease: LeaseTimes { rollout: lease, evaluate: lease, train: lease },
-            normalization: PerActor { policy: normalization, generator: normalization },
-            anchor_weight: 1.0,
-            prompts: 1,
-            anchors: 1,
-            audit_every: None,
-        };
+        let data = Data { prompts: Vec::new(), anchors: Vec::new(), heldout: Vec::new() };
+        let settings = plan::settings(&Config::default(), &data);
+        let settings = Settings { prompts: 1, anchors: 1, ..settings };
         Ledger::new(settings, initial).unwrap().record().clone()
     }
 

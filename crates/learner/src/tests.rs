@@ -36,6 +36,28 @@ fn a_repeated_step_is_answered_by_what_was_published() {
 }
 
 #[test]
+fn a_version_that_lost_its_optimisers_state_is_made_again() {
+    let folder = folder();
+    let mut student = open(&folder);
+    let first = step(0, student.initial(), group(1, [7, 8]));
+    let v1 = student.step(&first).unwrap().weights;
+    let state = folder.path().join("weights/manifests/policy/v1.optimizer.json");
+    for damage in ["", "{"] {
+        if damage.is_empty() {
+            std::fs::remove_file(&state).unwrap();
+        } else {
+            std::fs::write(&state, damage).unwrap();
+        }
+        let again = open(&folder).step(&first).unwrap();
+        assert_eq!(again.weights, v1);
+        assert_ne!(again.model, Duration::ZERO, "it was computed again");
+    }
+    // What follows finds all it needs.
+    let mut student = open(&folder);
+    student.step(&step(1, v1, group(2, [8, 9]))).unwrap();
+}
+
+#[test]
 fn failures_and_restarts_between_steps_change_nothing() {
     let plain = folder();
     let mut student = open(&plain);
