@@ -37,14 +37,7 @@ impl Screen {
         let bar = self.bars.as_ref().map(|bars| {
             bars.add(ProgressBar::new(total)).with_style(style).with_prefix(what.to_owned())
         });
-        Progress {
-            what: what.to_owned(),
-            total,
-            begun: Instant::now(),
-            bar,
-            said: None,
-            before: None,
-        }
+        Progress { what: what.to_owned(), total, bar, said: None, first: None }
     }
 }
 
@@ -67,23 +60,21 @@ impl Write for Screen {
 pub struct Progress {
     what: String,
     total: u64,
-    begun: Instant,
     bar: Option<ProgressBar>,
     said: Option<Instant>,
-    /// What was done when it was first looked at: by an earlier process.
-    before: Option<u64>,
+    /// What was done when it was first looked at (by an earlier process), and when that was.
+    first: Option<(u64, Instant)>,
 }
 
 impl Progress {
     /// `done` units are done; `note` says what they came to.
     pub fn at(&mut self, done: u64, note: &str) {
-        let before = *self.before.get_or_insert_with(|| {
-            self.begun = Instant::now();
+        let (before, begun) = *self.first.get_or_insert_with(|| {
             if let Some(bar) = &self.bar {
                 bar.set_position(done);
                 bar.reset_eta();
             }
-            done
+            (done, Instant::now())
         });
         if let Some(bar) = &self.bar {
             bar.set_message(note.to_owned());
@@ -94,7 +85,7 @@ impl Progress {
         if due {
             self.said = Some(Instant::now());
             let (what, total) = (self.what.as_str(), self.total);
-            let seconds = self.begun.elapsed().as_secs_f64();
+            let seconds = begun.elapsed().as_secs_f64();
             let since = done.saturating_sub(before);
             // Before the first unit nobody knows how long it takes.
             let rate = (since > 0).then(|| since as f64 / seconds);
